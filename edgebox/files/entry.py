@@ -1,0 +1,104 @@
+"""What is known of one file: one open descriptor, one truth.
+
+Length, validators and octets of an answer all come from one descriptor that was
+opened and fstat-ed once, so a file swapped between two system calls cannot lend
+its length to another file's octets.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+
+class Missing(Enum):
+    """Why a path gives no file; the value is the status that says so."""
+
+    NOT_FOUND = 404  # ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP, or not a regular file
+    OUTSIDE = 4040  # leaves the root, or a symlink that the policy refuses: told as 404
+    FORBIDDEN = 403  # EACCES, EPERM
+    NO_DESCRIPTORS = 503  # EMFILE, ENFILE, ENOMEM: never remembered
+    IO_ERROR = 500  # EIO and whatever else: never remembered
+
+    @property
+    def status(self) -> int:
+        return 404 if self is Missing.OUTSIDE else self.value
+
+
+class Identity(NamedTuple):
+    """What must be equal for two looks to have seen the same content."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+class OpenFile:
+    """An open descriptor that is counted; the last `release()` closes it.
+
+    Starts with one holder. The descriptor is positioned nowhere: only pread and
+    sendfile with an offset are used on it, so holders do not disturb each other.
+    """
+
+    __slots__ = ("_fd", "_holders")
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._holders = 1
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def acquire(self) -> OpenFile:
+        if self._holders <= 0:
+            raise ValueError("descriptor already closed")
+        self._holders += 1
+        return self
+
+    def release(self) -> None:
+        self._holders -= 1
+        if self._holders == 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+@dataclass(slots=True, eq=False)
+class FileEntry:
+    """A regular file as it was at one look.
+
+    `content` holds its octets when it is in the working set; `file` is an open
+    descriptor when it is too large for that. One of the two is always there for
+    an entry that `FileStore.find*` returned.
+    """
+
+    path: bytes
+    identity: Identity
+    etag: bytes  # strong, quotes included
+    last_modified: bytes  # IMF-fixdate
+    content: bytes | None = None
+    file: OpenFile | None = None
+    coding: bytes = b""  # content coding of a compressed variant, b"" for the file itself
+
+    @property
+    def size(self) -> int:
+        return self.identity.size
+
+    @property
+    def mtime(self) -> int:
+        """Whole seconds, as Last-Modified tells it."""
+        return self.identity.mtime_ns // 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """The path names a directory: the handler redirects or looks for an index."""
+
+    path: bytes
+
+
+# What a look at a path gives.
+Found = FileEntry | Directory | Missing

@@ -1,0 +1,96 @@
+"""A request and a response, free of any wire.
+
+A response is status, fields and body. It carries no Date, Server, Connection,
+Content-Length or Transfer-Encoding: those belong to one rendering of it (`send/framing`),
+so the same response can go out as HTTP/1.0, HTTP/1.1 or, later, HTTP/2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from edgebox.http.headers import Fields, Headers
+from edgebox.http.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request head that was checked and taken apart.
+
+    `method` is as sent (b"GET"); `minor` is 0 or 1 for HTTP/1.minor; `host` is the
+    effective authority's host, lower case, without port (RFC 9112 §3.3), b"" for an
+    HTTP/1.0 request that names none.
+    """
+
+    method: bytes
+    target: Target
+    host: bytes
+    headers: Headers
+    minor: int = 1
+
+
+class FileHandle(Protocol):
+    """An open regular file that is counted: whoever got it must `release()` it once."""
+
+    def fileno(self) -> int: ...
+    def release(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """`length` octets of an open file from `offset`."""
+
+    file: FileHandle
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Octets that arrive over time; `length` is None where only the end tells."""
+
+    chunks: AsyncIterator[bytes]
+    length: int | None = None
+
+
+# What a body can be: octets in RAM, pieces (multipart/byteranges), a file, or a stream.
+Piece = bytes | FileSlice
+Body = bytes | FileSlice | tuple[Piece, ...] | Stream
+
+
+def body_length(body: Body) -> int | None:
+    """Octets in `body`; None for a stream of unknown length."""
+    match body:
+        case bytes():
+            return len(body)
+        case tuple():
+            return sum(len(p) if isinstance(p, bytes) else p.length for p in body)
+        case _:
+            return body.length
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a handler answers.
+
+    `remember`: the answer depends on nothing but the request head, the configuration
+    and stored content, so the express lane may repeat it until the epoch turns.
+    `close`: the connection must end after this answer.
+    `label`: what the access log and Cache-Status tell of where it came from.
+    """
+
+    status: int
+    fields: Fields = ()
+    body: Body = b""
+    remember: bool = False
+    close: bool = False
+    label: str = field(default="-", compare=False)
+
+    def release(self) -> None:
+        """Give back the files that the body holds."""
+        pieces = self.body if isinstance(self.body, tuple) else (self.body,)
+        for piece in pieces:
+            if isinstance(piece, FileSlice):
+                piece.file.release()

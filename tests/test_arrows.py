@@ -1,0 +1,89 @@
+"""The import arrows that must never be: read from the source, not from running it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "edgebox"
+IMPURE = {"trio", "h11", "socket", "os", "time", "random", "select", "subprocess", "threading"}
+
+
+def imports(path: Path) -> set[str]:
+    """Full names of the modules that a file imports, deferred ones included."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def files(*rooms: str) -> list[Path]:
+    return [
+        f
+        for room in rooms
+        for f in ([PACKAGE / room] if room.endswith(".py") else (PACKAGE / room).rglob("*.py"))
+        if f.exists()
+    ]
+
+
+def reaches(found: set[str], *targets: str) -> set[str]:
+    return {m for m in found for t in targets if m == t or m.startswith(t + ".")}
+
+
+PURE = files(
+    "http", "plan/planner.py", "config/schema.py", "config/units.py", "route",
+    *(f"cache/{n}.py" for n in ("directives", "policy", "key", "entry", "revalidate", "reasons")),
+    "express/recogniser.py",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PURE, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_pure_rooms_know_no_loop_clock_or_machine(path: Path) -> None:
+    assert not reaches(imports(path), *IMPURE)
+
+
+def everything_but(*rooms: str) -> list[Path]:
+    kept = {f for room in rooms for f in files(room)}
+    return [f for f in PACKAGE.rglob("*.py") if f not in kept]
+
+
+@pytest.mark.parametrize(
+    ("target", "allowed"),
+    [
+        ("edgebox.express", ["express", "ops/worker.py"]),
+        ("h11", ["session", "upstream", "send"]),
+        ("edgebox.plan", ["plan", "ops", "cli"]),
+        ("tomllib", ["config", "cli", "ops"]),
+        ("pyroute2", ["plan/facts.py", "plan/link.py"]),
+    ],
+)
+def test_only_named_rooms_import(target: str, allowed: list[str]) -> None:
+    offenders = {
+        str(f.relative_to(PACKAGE)) for f in everything_but(*allowed) if reaches(imports(f), target)
+    }
+    assert not offenders
+
+
+def test_handlers_and_stores_know_no_socket() -> None:
+    for f in files("handlers", "memory"):
+        assert not reaches(imports(f), "socket", "h11", "edgebox.send"), f
+
+
+def test_supervisor_imports_no_request_code() -> None:
+    for f in files("ops/supervisor.py"):
+        assert not reaches(
+            imports(f), "trio", "h11", "edgebox.session", "edgebox.handlers", "edgebox.express"
+        )
+
+
+def test_observe_is_a_sink() -> None:
+    for f in files("observe"):
+        assert not reaches(
+            imports(f), "edgebox.session", "edgebox.handlers", "edgebox.express", "edgebox.ops"
+        ), f
