@@ -1,0 +1,1 @@
+"""The operator's hand: one file a verb."""

@@ -1,0 +1,1 @@
+"""Files on disk: looked up, watched, kept hot, compressed."""

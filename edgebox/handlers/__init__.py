@@ -1,0 +1,1 @@
+"""From a request to a response. No handler writes to a socket."""

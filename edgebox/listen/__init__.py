@@ -1,0 +1,1 @@
+"""Sockets: bind them, accept from them."""

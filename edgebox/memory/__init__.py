@@ -1,0 +1,1 @@
+"""What edgebox holds in RAM on purpose: the ledger and the working set."""

@@ -1,0 +1,1 @@
+"""Counts and tells; a sink that imports no request code."""

@@ -1,0 +1,1 @@
+"""The processes: worker, epoch, signals."""

@@ -1,0 +1,1 @@
+"""Sizes the server from the machine: facts in, plan out."""

@@ -1,0 +1,1 @@
+"""Host and path to the rule that answers. Pure."""

@@ -1,0 +1,1 @@
+"""One client connection: h11, deadlines, one request after the other."""

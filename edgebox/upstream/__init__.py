@@ -1,0 +1,1 @@
+"""App servers: pools, exchanges, balance, health."""
