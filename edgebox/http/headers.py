@@ -63,20 +63,27 @@ class Headers:
 def split_list(value: bytes) -> list[bytes]:
     """The members of a comma-separated list, quoted strings kept whole (RFC 9110 §5.6.1).
 
-    Members are stripped of OWS; empty ones are dropped, as a recipient must.
+    Members are stripped of OWS; empty ones are dropped, as a recipient must. A quote that
+    is never closed quotes nothing: in `private="x, no-store` the no-store still counts.
     """
     if b'"' not in value:
-        return [m for part in value.split(b",") if (m := part.strip(OWS))]
-    members, start, quoted, i, end = [], 0, False, 0, len(value)
+        return _stripped(value.split(b","))
+    members, start, opened, i, end = [], 0, -1, 0, len(value)
     while i < end:
         c = value[i]
-        if quoted and c == 0x5C:  # backslash: the next octet is data
+        if opened >= 0 and c == 0x5C:  # backslash: the next octet is data
             i += 1
         elif c == 0x22:
-            quoted = not quoted
-        elif c == 0x2C and not quoted:
+            opened = -1 if opened >= 0 else i
+        elif c == 0x2C and opened < 0:
             members.append(value[start:i])
             start = i + 1
         i += 1
-    members.append(value[start:])
-    return [m for part in members if (m := part.strip(OWS))]
+    if opened < 0:
+        opened = end
+    first, *rest = value[opened:].split(b",")
+    return _stripped([*members, value[start:opened] + first, *rest])
+
+
+def _stripped(members: list[bytes]) -> list[bytes]:
+    return [m for member in members if (m := member.strip(OWS))]

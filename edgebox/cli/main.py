@@ -1,0 +1,73 @@
+"""The `edgebox` command: a table of verbs, each imported only when it is asked for.
+
+A server should not pay for the progress bars of another verb, nor `--help` for the
+server: a verb's line of help stands here, so that listing them imports none.
+"""
+
+from __future__ import annotations
+
+import platform
+from importlib import import_module, metadata
+from typing import NamedTuple
+
+import click
+
+from edgebox import __version__
+
+
+class Verb(NamedTuple):
+    """Where the command of a verb is, and what it does in a few words."""
+
+    target: str  # "module:attribute"
+    about: str
+
+
+VERBS = {
+    "serve": Verb("edgebox.cli.serve:serve", "Serve sites until told to stop."),
+    "check": Verb("edgebox.cli.check:check", "Tell everything that is wrong with a configuration."),
+    "plan": Verb("edgebox.cli.plan:plan", "Show how the server is sized for this machine."),
+    "precompress": Verb(
+        "edgebox.cli.precompress:precompress", "Fill the compression cache ahead of time."
+    ),
+    "config-schema": Verb(
+        "edgebox.cli.config_schema:config_schema", "Print the JSON Schema of edgebox.toml."
+    ),
+    "version": Verb("edgebox.cli.main:version", "Print the versions that a bug report needs."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, _, attribute = VERBS[cmd_name].target.partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command), cmd_name
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.about) for name, verb in VERBS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    subcommand_metavar="VERB [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, message="edgebox %(version)s")
+def main() -> None:
+    """An edge node for one Linux box: hot files from RAM, the rest by sendfile."""
+
+
+@click.command()
+def version() -> None:
+    """Print the versions that a bug report needs."""
+    click.echo(f"edgebox {__version__}")
+    click.echo(f"Python {platform.python_version()}, {platform.system()} {platform.release()}")
+    click.echo(", ".join(f"{name} {metadata.version(name)}" for name in ("trio", "h11", "msgspec")))

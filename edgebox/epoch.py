@@ -1,0 +1,67 @@
+"""The epoch: one second of wall clock, after which nothing is repeated unexamined.
+
+HTTP counts in whole seconds, so an answer built in this second is right until the
+next one begins: its Date, its Age, its freshness. A clock task turns the epoch; on
+each turn the express lane forgets its answers, logs are flushed, idle connections
+age. An invalidation (a file changed, a purge) makes the lane forget at once.
+Nothing on the hot path asks the time: it reads these attributes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import trio
+
+from edgebox.http.dates import format_date
+
+
+class Epoch:
+    """The current second and who wants to know when it ends.
+
+    `now` is wall time in whole seconds, `monotonic` is time.monotonic() at the turn,
+    `stamp` the Date and Server lines of every answer of this second.
+    """
+
+    __slots__ = ("_on_forget", "_on_turn", "_server", "monotonic", "now", "number", "stamp")
+
+    def __init__(self, server: bytes = b"") -> None:
+        self._server = b"Server: %s\r\n" % server if server else b""
+        self._on_turn: list[Callable[[], None]] = []
+        self._on_forget: list[Callable[[], None]] = []
+        self.number = 0
+        self._read_clocks()
+
+    def on_turn(self, call: Callable[[], None]) -> None:
+        """Have `call` run once a second, after the clock has moved."""
+        self._on_turn.append(call)
+
+    def on_forget(self, call: Callable[[], None]) -> None:
+        """Have `call` run whenever remembered answers are no longer to be repeated."""
+        self._on_forget.append(call)
+
+    def forget(self) -> None:
+        """Something that answers were built from has changed."""
+        for call in self._on_forget:
+            call()
+
+    def turn(self) -> None:
+        """Begin the next epoch."""
+        self.number += 1
+        self._read_clocks()
+        self.forget()
+        for call in self._on_turn:
+            call()
+
+    async def run(self) -> None:
+        """Turn at each whole second of the wall clock, until cancelled."""
+        while True:
+            # A clock set back must not hold the epoch longer than a second: sleep is monotonic.
+            await trio.sleep(1 - time.time() % 1)
+            self.turn()
+
+    def _read_clocks(self) -> None:
+        self.now = int(time.time())
+        self.monotonic = time.monotonic()
+        self.stamp = b"Date: %s\r\n%s" % (format_date(self.now), self._server)

@@ -1,0 +1,110 @@
+"""What the express lane remembers: heads, and the answers of this epoch.
+
+Three levels, each cheaper to ask than the next:
+
+    hits      the octets of a whole head → what to send. This epoch only.
+    heads     a header block (all after the request line) → what in it decides an answer.
+              Independent of time. Browsers repeat their block for every path.
+    answers   the deciding fields and a request line → an answer. This epoch only.
+
+Heads that differ only in what decides nothing (cookies, say) share their answers, so
+there is one rendering an object and epoch, however many clients ask for it. All of it
+is bounded and counted; what is full is emptied, since a block is learned again in 3 µs.
+"""
+
+from __future__ import annotations
+
+from edgebox.http.headers import Fields, Headers
+from edgebox.memory.ledger import Ledger
+
+ENTRY = 200  # octets that a dict entry with its tuple takes, roughly (2026-11-30, CPython 3.11)
+
+# A rendered answer: what to send (head and body in one, or apart), its octets, whether the
+# connection goes on, the status, and the access log's piece.
+Answer = tuple[bytes | tuple[bytes, bytes], int, bool, int, bytes]
+
+
+class Deciding:
+    """The fields of a head that can change an answer, and the answers they got."""
+
+    __slots__ = ("answers", "headers", "host")
+
+    def __init__(self, headers: Headers, host: bytes | None) -> None:
+        self.headers = headers
+        self.host = host
+        self.answers: dict[bytes, Answer] = {}
+
+
+class Memory:
+    """Bounded look-up tables. The lane reads `hits` and `heads` directly."""
+
+    def __init__(self, ledger: Ledger, heads_limit: int, answers_limit: int) -> None:
+        """Limits are in octets."""
+        self._ledger = ledger
+        self._limits = (heads_limit, answers_limit)
+        self.hits: dict[bytes, tuple[Answer, bytes]] = {}
+        self.heads: dict[bytes, tuple[Deciding, bytes]] = {}
+        self._deciding: dict[object, Deciding] = {}
+        self._heads_size = 0
+        self._answers_size = 0
+
+    def learn(self, block: bytes, fields: Fields, host: bytes | None, tail: bytes) -> Deciding:
+        """Remember what a header block says; `tail` is its piece of the access log."""
+        size = len(block) + len(tail) + ENTRY
+        if self._heads_size + size > self._limits[0]:
+            self.forget_heads()
+        key = (fields, host)
+        deciding = self._deciding.get(key)
+        if deciding is None:
+            deciding = self._deciding[key] = Deciding(Headers(fields), host)
+            size += 4 * ENTRY + sum(len(n) + len(v) for n, v in fields)
+        self.heads[block] = (deciding, tail)
+        self._heads_size += size
+        self._ledger.charge("heads", size)
+        return deciding
+
+    def keep(self, deciding: Deciding, line: bytes, answer: Answer) -> None:
+        """Remember an answer until the epoch turns."""
+        wire = answer[0]
+        # A body that is sent apart from its head belongs to the working set, not to us.
+        size = len(wire if isinstance(wire, bytes) else wire[0]) + len(line) + ENTRY
+        if self._make_room(size):
+            deciding.answers[line] = answer
+
+    def hit(self, head: bytes, answer: Answer, tail: bytes) -> None:
+        """Remember the answer to exactly these octets."""
+        if self._make_room(len(head) + ENTRY):
+            self.hits[head] = (answer, tail)
+
+    def _make_room(self, size: int) -> bool:
+        # Full means full until the epoch turns: within a second there is nothing to gain
+        # from throwing out what was asked for in this very second.
+        if self._answers_size + size > self._limits[1]:
+            return False
+        self._answers_size += size
+        self._ledger.charge("answers", size)
+        return True
+
+    def forget_answers(self) -> None:
+        """The epoch has turned, or something that answers were made of has changed."""
+        self.hits.clear()
+        for deciding in self._deciding.values():
+            deciding.answers.clear()
+        self._ledger.refund("answers", self._answers_size)
+        self._answers_size = 0
+
+    def forget_heads(self) -> None:
+        self.forget_answers()
+        self.heads.clear()
+        self._deciding.clear()
+        self._ledger.refund("heads", self._heads_size)
+        self._heads_size = 0
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "hits": len(self.hits),
+            "heads": len(self.heads),
+            "deciding": len(self._deciding),
+            "heads_octets": self._heads_size,
+            "answers_octets": self._answers_size,
+        }

@@ -1,0 +1,215 @@
+"""Files of one site: from a request to a response, by what the file store knows.
+
+The decision is written once and never waits. Where it needs to know of a path what
+the store cannot say without blocking, it raises `WouldBlock`; the task path fetches
+that and decides again, the express lane hands the request to a task.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote_from_bytes
+
+from edgebox.config.schema import Site
+from edgebox.files.entry import Directory, FileEntry, Found, Missing
+from edgebox.files.store import Docroot, FileStore
+from edgebox.handlers import synthetic
+from edgebox.handlers.variants import Look, Selected, Source, Variants
+from edgebox.http import conditions, ranges
+from edgebox.http.conditions import Verdict
+from edgebox.http.dates import format_date
+from edgebox.http.headers import Field, Fields
+from edgebox.http.message import Body, FileSlice, Request, Response
+from edgebox.http.mime import content_type
+from edgebox.http.ranges import Outcome, Span
+
+# Methods that files do not have (405); what is not among them nobody knows (501).
+UNSAFE = frozenset((b"POST", b"PUT", b"PATCH", b"DELETE", b"TRACE", b"CONNECT"))
+
+class WouldBlock(Exception):
+    """The store must be asked for this path in a way that may wait."""
+
+    def __init__(self, docroot: Docroot, path: bytes) -> None:
+        self.key = (docroot, path)
+
+
+class Static:
+    """Serves the files below one docroot."""
+
+    def __init__(self, site: Site, docroot: Docroot, store: FileStore, variants: Variants) -> None:
+        self._docroot = docroot
+        self._store = store
+        self._variants = variants
+        self._index = [name.encode() for name in site.index]
+        self._dotfiles = site.dotfiles
+        self._types = site.types
+        self._fields = tuple((k.encode(), v.encode("latin-1")) for k, v in site.headers.items())
+        self._error_pages = {int(k): v.encode() for k, v in site.error_pages.items()}
+
+    def answer_nowait(self, request: Request, now: int, monotonic: float) -> Response | None:
+        """The response, or None where making it might wait for the disk."""
+
+        def look(docroot: Docroot, path: bytes) -> Found:
+            found = self._store.find_nowait(docroot, path, monotonic)
+            if found is None:
+                raise WouldBlock(docroot, path)
+            return found
+
+        try:
+            return self._answer(request, now, look)
+        except WouldBlock:
+            return None
+
+    async def answer(self, request: Request, now: int, monotonic: float) -> Response:
+        """The response; waits for the disk where it must."""
+        known: dict[tuple[Docroot, bytes], Found] = {}
+
+        def look(docroot: Docroot, path: bytes) -> Found:
+            found = known.get((docroot, path))
+            if found is None:
+                found = self._store.find_nowait(docroot, path, monotonic)
+            if found is None:
+                raise WouldBlock(docroot, path)
+            return found
+
+        while True:
+            try:
+                return self._answer(request, now, look)
+            except WouldBlock as need:
+                known[need.key] = await self._store.find(*need.key, monotonic)
+
+    def _answer(self, request: Request, now: int, look: Look) -> Response:
+        if request.method == b"OPTIONS":
+            return synthetic.options()
+        if request.method not in (b"GET", b"HEAD"):
+            known = request.method in UNSAFE
+            return self._error(405 if known else 501, look, (synthetic.ALLOW,) if known else ())
+        path = request.target.path
+        if not self._dotfiles and b"/." in path:
+            return self._error(404, look)
+        found = look(self._docroot, path)
+        if isinstance(found, Directory):
+            if not path.endswith(b"/"):
+                return self._add_slash(request)
+            path, found = self._find_index(path, look)
+        if isinstance(found, Missing):
+            return self._error(found.status, look)
+        return self._serve(request, path, found, now, look)
+
+    def _add_slash(self, request: Request) -> Response:
+        # From the normalised path, so that it starts with exactly one slash and can
+        # not name another host (//evil.example) or carry a line break.
+        location = quote_from_bytes(request.target.path, safe="/:@!$&'()*+,;=~").encode() + b"/"
+        if request.target.query is not None:
+            location += b"?" + request.target.query
+        return synthetic.redirect(location)
+
+    def _find_index(self, path: bytes, look: Look) -> tuple[bytes, FileEntry | Missing]:
+        for name in self._index:
+            found = look(self._docroot, path + name)
+            if isinstance(found, FileEntry) or found is Missing.NO_DESCRIPTORS:
+                return path + name, found
+        return path, Missing.NOT_FOUND
+
+    def _error(self, status: int, look: Look, extra: Fields = ()) -> Response:
+        """The site's own page for `status` if it has one that can be read, else ours."""
+        page = self._error_pages.get(status)
+        found = look(self._docroot, page) if page is not None else None
+        if page is None or not isinstance(found, FileEntry):
+            return synthetic.error(status, extra=extra)
+        kind: Field = (b"Content-Type", content_type(page, self._types))
+        return Response(
+            status,
+            (kind, *extra),
+            _whole(found),
+            remember=self._store.rememberable and found.content is not None and status < 500,
+        )
+
+    def _serve(
+        self, request: Request, path: bytes, source: FileEntry, now: int, look: Look
+    ) -> Response:
+        kind = content_type(path, self._types)
+        accept = request.headers.get(b"accept-encoding")
+        selected = self._variants.select(Source(self._docroot, path, source, kind), accept, look)
+        if selected is None:
+            return self._error(406, look, ((b"Vary", b"Accept-Encoding"),))
+        entry = selected.entry
+        remember = self._store.rememberable and entry.content is not None
+        validators = self._validators(selected, now)
+        verdict = conditions.evaluate(
+            request.method, request.headers, selected.etag, selected.dated.mtime, now
+        )
+        if verdict is Verdict.NOT_MODIFIED:
+            return Response(304, validators, remember=remember)
+        if verdict is Verdict.FAILED:
+            return self._error(412, look)
+        fields = ((b"Content-Type", kind), *validators, (b"Accept-Ranges", b"bytes"))
+        wanted = request.headers.get(b"range") if request.method == b"GET" else None
+        if wanted is not None and self._range_counts(request, selected, now):
+            spans = ranges.resolve(wanted, entry.size)
+            if spans is Outcome.UNSATISFIABLE:
+                position = (b"Content-Range", ranges.content_range(None, entry.size))
+                return synthetic.error(416, extra=(position, *validators))
+            if not isinstance(spans, Outcome):
+                return self._partial(selected, spans, kind, fields, wanted, remember)
+        return Response(200, fields, _whole(entry), remember=remember)
+
+    def _validators(self, selected: Selected, now: int) -> Fields:
+        """What 200, 206 and 304 have in common (RFC 9110 §15.4.5)."""
+        fields: list[Field] = [
+            (b"Last-Modified", _last_modified(selected.dated, now)),
+            (b"ETag", selected.etag),
+        ]
+        if selected.varies:
+            fields.append((b"Vary", b"Accept-Encoding"))
+        if selected.coding:
+            fields.append((b"Content-Encoding", selected.coding))
+        return (*fields, *self._fields)
+
+    @staticmethod
+    def _range_counts(request: Request, selected: Selected, now: int) -> bool:
+        condition = request.headers.get(b"if-range")
+        return condition is None or conditions.if_range_holds(
+            condition, selected.etag, selected.dated.mtime, now
+        )
+
+    def _partial(
+        self,
+        selected: Selected,
+        spans: tuple[Span, ...],
+        kind: bytes,
+        fields: Fields,
+        wanted: bytes,
+        remember: bool,
+    ) -> Response:
+        entry = selected.entry
+        if len(spans) == 1:
+            position = (b"Content-Range", ranges.content_range(spans[0], entry.size))
+            return Response(206, (*fields, position), _slice(entry, spans[0]), remember=remember)
+        boundary = ranges.boundary_for(selected.etag, wanted)
+        parts = ranges.multipart(spans, entry.size, kind, boundary)
+        body = tuple(p if isinstance(p, bytes) else _slice(entry, p) for p in parts)
+        kind_field = (b"Content-Type", b"multipart/byteranges; boundary=" + boundary)
+        fields = (kind_field, *fields[1:])
+        octets = [piece for piece in body if isinstance(piece, bytes)]
+        if len(octets) == len(body):  # all in RAM
+            return Response(206, fields, b"".join(octets), remember=remember)
+        return Response(206, fields, body)
+
+
+def _last_modified(entry: FileEntry, now: int) -> bytes:
+    # A clock that was wrong, or an archive's dates: never later than Date (RFC 9110 §8.8.2.1).
+    return entry.last_modified if entry.mtime <= now else format_date(now)
+
+
+def _whole(entry: FileEntry) -> Body:
+    if entry.content is not None:
+        return entry.content
+    assert entry.file is not None
+    return FileSlice(entry.file.acquire(), 0, entry.size)
+
+
+def _slice(entry: FileEntry, span: Span) -> bytes | FileSlice:
+    if entry.content is not None:
+        return entry.content[span.first : span.last + 1]
+    assert entry.file is not None
+    return FileSlice(entry.file.acquire(), span.first, span.length)

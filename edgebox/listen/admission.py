@@ -1,0 +1,29 @@
+"""How many connections there may be, and how many there are in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Admission:
+    """Counts the connections of a worker against its limit."""
+
+    __slots__ = ("limit", "tasks")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.tasks = 0
+
+    def full(self, idle: int) -> bool:
+        """Whether one more would be too many, `idle` being those outside tasks."""
+        return idle + self.tasks >= self.limit
+
+    @contextmanager
+    def task(self) -> Iterator[None]:
+        """Around a task that owns a connection."""
+        self.tasks += 1
+        try:
+            yield
+        finally:
+            self.tasks -= 1

@@ -1,0 +1,100 @@
+"""The body of one request: read for whoever wants it, or read off and thrown away.
+
+Whatever happens, its octets are never taken for the next request (RFC 9110 §9.3.1):
+either the body was read to its end, or the connection ends. A minimum rate holds, so
+that a slow body does not keep a connection for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import h11
+import trio
+
+from edgebox.http.chunked import ChunkGate
+from edgebox.http.faults import Fault
+from edgebox.listen.connection import Connection
+from edgebox.send.pace import Pace
+from edgebox.session.head import Received, receive
+
+
+class BodyRefused(Exception):
+    """The body cannot be read to its end. `fault` None: the client is gone."""
+
+    def __init__(self, fault: Fault | None) -> None:
+        self.fault = fault
+
+
+class BodyReader:
+    """The octets after a head, as its framing delimits them."""
+
+    def __init__(
+        self, conn: Connection, buffer: bytearray, received: Received, rate: int, window: float
+    ) -> None:
+        """`rate` octets a second are due in each `window` seconds."""
+        self._conn = conn
+        self._buffer = buffer
+        self._reader = received.reader
+        self.framing = received.head.framing
+        self._gate = ChunkGate() if self.framing.chunked else None
+        self._left = self.framing.length or 0
+        self._rate, self._window = rate, window
+        self.finished = not self.framing.chunked and self._left == 0
+
+    async def read(self) -> AsyncIterator[bytes]:
+        """Pieces of content as they arrive. Raises BodyRefused."""
+        pace = Pace(self._rate, self._window, trio.current_time())
+        while not self.finished:
+            if not self._buffer:
+                with trio.move_on_at(pace.deadline) as scope:
+                    if not await receive(self._conn, self._buffer):
+                        raise BodyRefused(None)
+                if scope.cancelled_caught:
+                    raise BodyRefused(Fault.BODY_TIMEOUT)
+            octets = self._take()
+            pace.progress(len(octets), trio.current_time())
+            self._reader.receive_data(octets)
+            for content in self._decode():
+                yield content
+
+    async def discard(self, limit: int) -> Fault | None:
+        """Read the body off; None when the next request may follow.
+
+        Gives BODY_TOO_LARGE for more than `limit` octets of content: the caller answers
+        what it has to answer and ends the connection. Raises BodyRefused.
+        """
+        if self._left > limit:
+            return Fault.BODY_TOO_LARGE
+        seen = 0
+        async for content in self.read():
+            seen += len(content)
+            if seen > limit:
+                return Fault.BODY_TOO_LARGE
+        return None
+
+    def _take(self) -> bytes:
+        """The octets in the buffer that belong to this body, taken off it."""
+        if self._gate is None:
+            count = min(self._left, len(self._buffer))
+            self._left -= count
+            self.finished = self._left == 0
+        else:
+            before = self._gate.consumed
+            fault = self._gate.feed(bytes(self._buffer))
+            if fault is not None:
+                raise BodyRefused(fault)
+            count = self._gate.consumed - before
+            self.finished = self._gate.done
+        octets = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return octets
+
+    def _decode(self) -> list[bytes]:
+        contents = []
+        try:
+            while isinstance(event := self._reader.next_event(), h11.Data):
+                contents.append(bytes(event.data))
+        except h11.RemoteProtocolError:
+            raise BodyRefused(Fault.CHUNK) from None
+        return contents

@@ -1,0 +1,159 @@
+"""One request, from its head to the last octet of its answer.
+
+    read_head → understand → body read off → respond → frame → write → log
+
+`respond` is the site's business (`ops/worker` puts it in); this room knows only that
+a request goes in and a response comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from edgebox.epoch import Epoch
+from edgebox.handlers.synthetic import refusal
+from edgebox.http.faults import Fault
+from edgebox.http.gate import HeadLimits
+from edgebox.http.message import Request, Response
+from edgebox.listen.connection import Connection
+from edgebox.observe.counters import Counters
+from edgebox.observe.recorder import Recorder
+from edgebox.send.framing import frame, wants_keep_alive
+from edgebox.send.writer import SendLimits, Sent, Writer
+from edgebox.session.body import BodyReader, BodyRefused
+from edgebox.session.head import Received, read_head, understand
+
+Respond = Callable[[Request, BodyReader], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The limits that a session holds its client to; see [limits] in edgebox.toml."""
+
+    head: HeadLimits
+    head_timeout: float
+    idle: float
+    requests: int
+    body_rate: int
+    body_window: float
+    body_discard: int
+    linger: float
+    send: SendLimits
+
+
+@dataclass(slots=True)
+class Service:
+    """What every session of a worker shares."""
+
+    rules: Rules
+    epoch: Epoch
+    respond: Respond
+    recorder: Recorder
+    counters: Counters
+    draining: bool = False
+    waiting: set[trio.CancelScope] = field(default_factory=set)
+
+    def note(
+        self, conn: Connection, head: bytes, status: int, body_octets: int, octets: int
+    ) -> None:
+        """Write down an answer to `head`: `octets` went out, `body_octets` of them body."""
+        self.recorder.record(conn.log_peer, head, status, body_octets)
+        self.counters.answered(status, octets)
+
+    def drain(self) -> None:
+        """No further request on any connection: those in hand are the last."""
+        self.draining = True
+        self.shed_waiting()
+
+    def shed_waiting(self) -> bool:
+        """End the sessions that wait for a request; False where none does."""
+        for scope in self.waiting:
+            scope.cancel()
+        self.counters.shed += len(self.waiting)
+        return bool(self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How a cycle ended: `keep_alive` when another request may follow.
+
+    `linger`: the client may still be sending what nobody will read, so the connection
+    is drained before it is closed, lest a reset overtake the answer (RFC 9112 §9.6).
+    """
+
+    keep_alive: bool
+    linger: bool = False
+
+
+async def serve_one(service: Service, conn: Connection, buffer: bytearray) -> Turn:
+    """Answer the request whose first octets are in `buffer`."""
+    octets = await read_head(conn, buffer, service.rules.head, service.rules.head_timeout)
+    if octets is None:
+        return Turn(False)
+    if isinstance(octets, Fault):
+        return await _refuse(service, conn, octets, bytes(buffer))
+    received = understand(octets, service.rules.head)
+    if isinstance(received, Fault):
+        return await _refuse(service, conn, received, octets)
+    conn.requests += 1
+    conn.active = service.epoch.number
+    return await _answer(service, conn, buffer, octets, received)
+
+
+async def _answer(
+    service: Service, conn: Connection, buffer: bytearray, octets: bytes, received: Received
+) -> Turn:
+    rules, request = service.rules, received.request
+    body = BodyReader(conn, buffer, received, rules.body_rate, rules.body_window)
+    unread = received.head.expects_continue and not body.finished
+    if not unread:
+        # Before the answer, so that a body that is malformed gets its 400.
+        try:
+            unread = await body.discard(rules.body_discard) is not None
+        except BodyRefused as refused:
+            if refused.fault is None:
+                return Turn(False)
+            return await _refuse(service, conn, refused.fault, octets)
+    response = await _respond(service, conn, request, body)
+    keep_alive = (
+        not unread
+        and not service.draining
+        and conn.requests < rules.requests
+        and wants_keep_alive(request.minor, request.headers.tokens(b"connection"))
+    )
+    wire = frame(response, request.method, request.minor, keep_alive, service.epoch.stamp)
+    writer = Writer(conn, rules.send)
+    try:
+        sent = await writer.write(wire, response)
+    finally:
+        response.release()
+    body_octets = max(0, writer.sent - len(wire.head))
+    service.note(conn, octets, response.status, body_octets, writer.sent)
+    if sent is not Sent.WHOLE:
+        service.recorder.cut(conn.peer, octets, sent)
+        return Turn(False)
+    return Turn(wire.keep_alive, linger=unread)
+
+
+async def _respond(
+    service: Service, conn: Connection, request: Request, body: BodyReader
+) -> Response:
+    try:
+        return await service.respond(request, body)
+    except Exception as bug:
+        service.recorder.bug(conn.peer, bug)
+        return refusal(Fault.INTERNAL)
+
+
+async def _refuse(service: Service, conn: Connection, fault: Fault, octets: bytes) -> Turn:
+    """Tell the client why, then end the connection or not, as the fault says."""
+    response = refusal(fault)
+    wire = frame(response, b"GET", 1, not fault.close, service.epoch.stamp)
+    writer = Writer(conn, service.rules.send)
+    sent = await writer.write(wire, response)
+    body_octets = max(0, writer.sent - len(wire.head))
+    service.note(conn, octets, response.status, body_octets, writer.sent)
+    return Turn(wire.keep_alive and sent is Sent.WHOLE, linger=True)

@@ -1,0 +1,102 @@
+"""Reads one request head off a connection, under one deadline, and takes it apart.
+
+Three judges, each for what it is good at: `http/gate` refuses what h11 lets through,
+h11 reads the head, `http/target` says what is asked for. The deadline is for the whole
+head and is not moved by single octets (FAULTS: slow head).
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+import h11
+import trio
+
+from edgebox.http.faults import Fault
+from edgebox.http.gate import (
+    Head,
+    HeadLimits,
+    find_end,
+    inspect,
+    maybe_refuse,
+    skip_blank_lines,
+)
+from edgebox.http.headers import Headers
+from edgebox.http.message import Request
+from edgebox.http.target import effective_host, parse_target
+from edgebox.listen.connection import Connection
+
+READ_SIZE = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request, the head it came in, and the h11 reader that goes on to its body."""
+
+    request: Request
+    head: Head
+    reader: h11.Connection
+
+
+async def receive(conn: Connection, buffer: bytearray) -> bool:
+    """Append what the client sends next to `buffer`; False at its end or on a reset."""
+    while True:
+        try:
+            data = conn.recv(READ_SIZE, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(conn.sock)
+            continue
+        except OSError:
+            return False
+        buffer += data
+        return bool(data)
+
+
+async def read_head(
+    conn: Connection, buffer: bytearray, limits: HeadLimits, timeout: float
+) -> bytes | Fault | None:
+    """The octets of the next head, taken off `buffer`, in `timeout` seconds for all of it.
+
+    None when the client closed first, be it in the middle: nobody is left to answer.
+    """
+    searched = 0
+    with trio.move_on_after(timeout):
+        while True:
+            if not searched:
+                del buffer[: skip_blank_lines(buffer)]
+            end = find_end(buffer, searched)
+            if end >= 0:
+                head = bytes(buffer[:end])
+                del buffer[:end]
+                return head
+            refused = maybe_refuse(buffer, searched, limits)
+            if refused is not None:
+                return refused
+            searched = len(buffer)
+            if not await receive(conn, buffer):
+                return None
+    return Fault.HEAD_TIMEOUT
+
+
+def understand(octets: bytes, limits: HeadLimits) -> Received | Fault:
+    """What the head asks for, or why it is refused."""
+    head = inspect(octets, limits)
+    if isinstance(head, Fault):
+        return head
+    reader = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.size + 1)
+    reader.receive_data(octets)
+    try:
+        event = reader.next_event()
+    except h11.RemoteProtocolError as refused:
+        return Fault.CODING_UNKNOWN if refused.error_status_hint == 501 else Fault.NOT_HTTP
+    if not isinstance(event, h11.Request):
+        return Fault.NOT_HTTP
+    target = parse_target(event.method, event.target)
+    if isinstance(target, Fault):
+        return target
+    headers = Headers(event.headers.raw_items())
+    host = effective_host(target, headers, head.minor)
+    if isinstance(host, Fault):
+        return host
+    return Received(Request(event.method, target, host, headers, head.minor), head, reader)

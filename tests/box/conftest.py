@@ -1,0 +1,93 @@
+"""Whole processes: `edgebox serve` as an operator starts it, and the tools that visit it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+START = 30  # seconds that a process may take to say that it is ready
+
+
+@dataclass
+class Box:
+    """A running `edgebox serve`."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rstrip("/").rpartition(":")[2])
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def wait(self, seconds: float = 10) -> int:
+        return self.process.wait(seconds)
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+
+Start = Callable[..., Box]
+
+
+@contextmanager
+def running(*arguments: str, cwd: Path | None = None, **popen: object) -> Iterator[Box]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgebox", "serve", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, **popen,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        ready = re.search(r"ready on (\S+)", line)
+        if ready is None:
+            process.kill()
+            raise AssertionError(f"not ready: {line!r} {process.communicate()[1]}")
+        yield Box(process, ready[1])
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start boxes that end with the test; port and access log are chosen unless given."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+
+        def start_one(*arguments: str, **popen: object) -> Box:
+            if "--listen" not in arguments:
+                arguments += ("--listen", "127.0.0.1:0")
+            popen.setdefault("env", os.environ | {"CACHE_DIRECTORY": str(tmp_path / "cache")})
+            return stack.enter_context(running(*arguments, **popen))  # type: ignore[arg-type]
+
+        yield start_one
+
+
+def need(tool: str, package: str) -> str:
+    """The path of a tool; without it the test is skipped, or fails where nothing may be."""
+    path = shutil.which(tool)
+    if path is not None:
+        return path
+    reason = f"needs {tool}: apt-get install {package}"
+    if os.environ.get("EDGEBOX_NO_SKIP"):
+        pytest.fail(reason)
+    pytest.skip(reason)

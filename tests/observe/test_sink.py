@@ -1,0 +1,81 @@
+"""A log never holds up the server, and says what it lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from edgebox.observe.sink import Sink
+
+
+async def until(true: Callable[[], bool]) -> None:
+    with trio.fail_after(5):
+        while not true():
+            await trio.sleep(0.01)
+
+
+async def test_lines_reach_the_file_after_a_flush(tmp_path: Path, nursery: trio.Nursery) -> None:
+    path = tmp_path / "log"
+    sink = Sink(str(path), 1, 1000)
+    nursery.start_soon(sink.run)
+    sink.add(b"one ")
+    sink.add(b"line\n")
+    assert path.read_bytes() == b""
+    sink.flush()
+    await until(lambda: path.read_bytes() == b"one line\n")
+    sink.add(b"last\n")
+    sink.close()
+    assert path.read_bytes() == b"one line\nlast\n"
+
+
+async def test_after_rotation_lines_go_to_the_new_file(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    path = tmp_path / "log"
+    sink = Sink(str(path), 1, 1000)
+    nursery.start_soon(sink.run)
+    sink.add(b"old\n")
+    sink.flush()
+    await until(lambda: path.stat().st_size > 0)
+    path.rename(tmp_path / "log.1")
+    sink.reopen()
+    sink.add(b"new\n")
+    sink.flush()
+    await until(lambda: path.exists() and path.read_bytes() == b"new\n")
+    assert (tmp_path / "log.1").read_bytes() == b"old\n"
+    sink.close()
+
+
+async def test_a_stuck_pipe_costs_lines_and_nothing_else(nursery: trio.Nursery) -> None:
+    reader, writer = os.pipe()
+    sink = Sink("-", writer, 300_000)
+    nursery.start_soon(sink.run)
+    for _ in range(10):
+        sink.add(b"x" * 100_000)
+        sink.flush()
+        await trio.sleep(0.01)
+    assert sink.dropped >= 600_000
+    assert sink.statistics()["held"] <= 300_000
+    nursery.cancel_scope.cancel()
+    os.close(reader)
+    os.close(writer)
+
+
+async def test_a_full_disk_is_counted(nursery: trio.Nursery) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full: mknod /dev/full c 1 7")
+    sink = Sink("/dev/full", 1, 1000)
+    nursery.start_soon(sink.run)
+    sink.add(b"gone\n")
+    sink.flush()
+    await until(lambda: sink.dropped == 5)
+    assert sink.statistics() == {"held": 0, "dropped": 5}
+    sink.close()
+
+
+def test_off_is_off() -> None:
+    assert not Sink("off", 1, 10).enabled
