@@ -1,8 +1,9 @@
-"""Every key of edgebox.toml: its type, its default, and why that default.
+"""Every key of edgebox.toml: its type, its default, and what it is for.
 
 Frozen records, no I/O. Sizes are bytes, times are seconds, rates are bytes a second;
 how they are written ("64 MiB", "30s", "1 MB/s") is `config/units`' business.
-A number that is None stands for "auto": the planner fills it in.
+A value that is None stands for "auto": the planner fills it in.
+The descriptions go into the JSON Schema, so an editor shows them beside the key.
 """
 
 from __future__ import annotations
@@ -12,10 +13,16 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 # Marks for the loader and the JSON Schema: how a number is written in the file.
-Size = Annotated[int, Meta(extra={"unit": "size"}, ge=0, description='bytes, as "64 MiB"')]
-Seconds = Annotated[float, Meta(extra={"unit": "time"}, ge=0, description='time, as "30s"')]
-Rate = Annotated[int, Meta(extra={"unit": "rate"}, ge=0, description='bytes a second, "1 MB/s"')]
+Size = Annotated[int, Meta(extra={"unit": "size"}, ge=0)]
+Seconds = Annotated[float, Meta(extra={"unit": "time"}, ge=0)]
+Rate = Annotated[int, Meta(extra={"unit": "rate"}, ge=0)]
 Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+
+
+def about(text: str) -> Meta:
+    """The description of a key."""
+    return Meta(description=text)
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -25,54 +32,99 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Server(Record, frozen=True, kw_only=True):
     """[server]: where edgebox listens and what it calls itself."""
 
-    listen: tuple[str, ...] = ("127.0.0.1:8080",)
-    name: str = "edgebox"  # the Server field; "" sends none
-    backlog: Annotated[int, Meta(ge=1)] | None = None  # auto: what somaxconn allows, at most 4096
-    express: bool = True  # the express lane; off leaves a correct, slower server
-    drain: Seconds = 30.0  # SIGQUIT: how long requests in hand may still take
+    listen: Annotated[
+        tuple[str, ...],
+        about('addresses: "HOST:PORT", "[IPV6]:PORT", "*:PORT" for all, or "unix:/path"'),
+    ] = ("127.0.0.1:8080",)
+    name: Annotated[str, about('the Server field of each answer; "" sends none')] = "edgebox"
+    # listen(2) takes a C int: a larger number would be a traceback at the start.
+    backlog: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        about("connections waiting to be accepted; auto: what somaxconn allows, at most 4096"),
+    ] = None
+    express: Annotated[bool, about("the express lane; off leaves a correct, slower server")] = True
+    drain: Annotated[Seconds, about("on SIGQUIT, how long requests in hand may still take")] = 30.0
 
 
 class Limits(Record, frozen=True, kw_only=True):
     """[limits]: what one client may ask of the box."""
 
-    connections: Annotated[int, Meta(ge=1)] | None = None  # auto: from descriptors and memory
-    keep_alive_requests: Annotated[int, Meta(ge=1)] = 4000  # a tuning note's figure, up from 128
-    keep_alive_idle: Seconds = 30.0
-    head_timeout: Seconds = 10.0  # the whole head, first octet to last: not reset per octet
-    body_timeout: Seconds = 20.0  # grace before the minimum rate of a request body counts
-    body_rate: Rate = 1000  # slower bodies get 408
-    send_timeout: Seconds = 20.0  # grace before the minimum sending rate counts
-    send_rate: Rate = 1000  # slower readers are cut off; 0: any progress will do
-    head_size: Size = 16 * 1024  # 431 beyond
-    head_fields: Annotated[int, Meta(ge=1)] = 100  # 431 beyond
-    target_length: Size = 8 * 1024  # 414 beyond
-    body_discard: Size = 64 * 1024  # unwanted body read off; the connection ends beyond
-    linger: Seconds = 2.0  # how long a closed connection is drained, so the answer arrives
+    connections: Annotated[
+        Positive | None, about("clients at once; auto: from descriptors and memory")
+    ] = None
+    # A tuning note's figure, up from 128.
+    keep_alive_requests: Annotated[
+        Positive, about("requests on one connection before it is closed")
+    ] = 4000
+    keep_alive_idle: Annotated[
+        Seconds, about("how long a connection may be idle between requests")
+    ] = 30.0
+    head_timeout: Annotated[
+        Seconds, about("for the whole head, first octet to last; not reset by each octet")
+    ] = 10.0
+    body_timeout: Annotated[
+        Seconds, about("grace before the minimum rate of a request body counts")
+    ] = 20.0
+    body_rate: Annotated[Rate, about("a request body slower than this gets 408")] = 1000
+    send_timeout: Annotated[Seconds, about("grace before the minimum sending rate counts")] = 20.0
+    send_rate: Annotated[Rate, about("slower readers are cut off; 0: any progress will do")] = 1000
+    head_size: Annotated[Size, about("request head; 431 beyond")] = 16 * 1024
+    head_fields: Annotated[Positive, about("fields in a request head; 431 beyond")] = 100
+    target_length: Annotated[Size, about("the request target; 414 beyond")] = 8 * 1024
+    body_discard: Annotated[
+        Size, about("how much of an unwanted body is read off; the connection ends beyond")
+    ] = 64 * 1024
+    linger: Annotated[
+        Seconds, about("how long a closed connection is drained, so that the answer arrives")
+    ] = 2.0
 
 
 class Files(Record, frozen=True, kw_only=True):
     """[files]: the working set in RAM, the stat cache, and how files are sent."""
 
-    working_set: Size | None = None  # auto: 256 MiB until the planner says otherwise
-    object_size: Size = 1024 * 1024  # larger files go by sendfile and take no RAM
-    stat_cache: Literal["inotify", "ttl", "off"] = "inotify"
-    stale_bound: Seconds = 2.0  # no stale octet later than this, whatever the engine
-    entries: Annotated[int, Meta(ge=16)] = 100_000  # paths remembered
-    negative_entries: Count = 10_000  # of these, paths that were not there
-    open_files: Count | None = None  # auto: descriptors kept open for files too big for RAM
-    watches: Count | None = None  # auto: a quarter of fs.inotify.max_user_watches
-    sendfile_chunk: Annotated[int, Meta(extra={"unit": "size"}, ge=65536)] = 1024 * 1024
-    read_threads: Annotated[int, Meta(ge=1)] = 16  # cold reads under way at once
+    working_set: Annotated[
+        Size | None, about("RAM for hot files; auto: a quarter of memory, at most 256 MiB")
+    ] = None
+    object_size: Annotated[Size, about("larger files go by sendfile and take no RAM")] = 1024 * 1024
+    stat_cache: Annotated[
+        Literal["inotify", "ttl", "off"],
+        about("how changes are noticed: told by the kernel, looked at now and then, or always"),
+    ] = "inotify"
+    stale_bound: Annotated[
+        Seconds, about("no stale octet later than this after a change, whatever the engine")
+    ] = 2.0
+    entries: Annotated[int, Meta(ge=16, description="paths remembered by the stat cache")] = 100_000
+    negative_entries: Annotated[Count, about("of these, paths that were not there")] = 10_000
+    open_files: Annotated[
+        Count | None, about("descriptors kept open for files too big for RAM; auto: an eighth")
+    ] = None
+    watches: Annotated[
+        Count | None, about("directories watched; auto: a quarter of max_user_watches")
+    ] = None
+    sendfile_chunk: Annotated[
+        int,
+        Meta(extra={"unit": "size"}, ge=65536),
+        about("most that one sendfile call sends before others get a turn"),
+    ] = 1024 * 1024
+    read_threads: Annotated[Positive, about("cold reads from disk under way at once")] = 16
 
 
 class Compression(Record, frozen=True, kw_only=True):
     """[compression]: variants made ahead of time by a niced helper."""
 
-    enabled: bool = True
-    sidecars: bool = True  # x.br, x.zst, x.gz beside x
-    dir: str | None = None  # auto: $CACHE_DIRECTORY, /var/cache/edgebox, or below ~/.cache
-    codings: tuple[Literal["br", "zstd", "gzip"], ...] = ("br", "zstd", "gzip")
-    types: tuple[str, ...] = (
+    enabled: Annotated[bool, about("make compressed variants")] = True
+    sidecars: Annotated[bool, about("serve x.br, x.zst and x.gz that lie beside x")] = True
+    dir: Annotated[
+        str | None,
+        about("where variants are kept; auto: $CACHE_DIRECTORY, /var/cache/edgebox or ~/.cache"),
+    ] = None
+    codings: Annotated[
+        tuple[Literal["br", "zstd", "gzip"], ...],
+        about("codings offered, the preferred one first"),
+    ] = ("br", "zstd", "gzip")
+    types: Annotated[
+        tuple[str, ...], about('media types worth compressing: "type/subtype" or "type/*"')
+    ] = (
         "text/*",
         "application/javascript",
         "application/json",
@@ -86,35 +138,57 @@ class Compression(Record, frozen=True, kw_only=True):
         "font/otf",
         "application/vnd.ms-fontobject",
     )
-    min_size: Size = 256  # below, the fields outweigh what is saved
-    max_size: Size = 16 * 1024 * 1024
-    dir_size: Size = 1024 * 1024 * 1024  # swept, least recently used first
-    br_level: Annotated[int, Meta(ge=0, le=11)] = 9
-    zstd_level: Annotated[int, Meta(ge=1, le=19)] = 15
-    gzip_level: Annotated[int, Meta(ge=1, le=9)] = 9
+    min_size: Annotated[
+        Size, about("smaller files are left alone: the fields outweigh what is saved")
+    ] = 256
+    max_size: Annotated[Size, about("larger files are left alone")] = 16 * 1024 * 1024
+    dir_size: Annotated[
+        Size, about("the directory is swept down to this, least recently used first")
+    ] = 1024 * 1024 * 1024
+    br_level: Annotated[int, Meta(ge=0, le=11, description="effort of br")] = 9
+    zstd_level: Annotated[int, Meta(ge=1, le=19, description="effort of zstd")] = 15
+    gzip_level: Annotated[int, Meta(ge=1, le=9, description="effort of gzip")] = 9
 
 
 class Log(Record, frozen=True, kw_only=True):
     """[log]: "-" is standard output (access) or standard error (error), "off" none."""
 
-    access: str = "off"
-    format: Literal["combined", "json"] = "combined"
-    error: str = "-"
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    backlog: Size = 16 * 1024 * 1024  # lines held while the log cannot be written; then dropped
+    access: Annotated[str, about('a path, "-" for standard output, or "off"')] = "off"
+    format: Annotated[Literal["combined", "json"], about("the form of an access log line")] = (
+        "combined"
+    )
+    error: Annotated[str, about('a path, "-" for standard error, or "off"')] = "-"
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], about("the least that the error log tells")
+    ] = "info"
+    backlog: Annotated[
+        Size, about("lines held while the log cannot be written; dropped and counted beyond")
+    ] = 16 * 1024 * 1024
 
 
 class Site(Record, frozen=True, kw_only=True):
     """[[site]]: which hosts, and what they get."""
 
-    hosts: tuple[str, ...] = ("*",)  # exact, "*.example.com", or "*" for whatever is left
-    root: str = ""  # "" is the packaged welcome site
-    index: tuple[str, ...] = ("index.html",)
-    symlinks: Literal["within-root", "follow", "never"] = "within-root"
-    dotfiles: bool = False
-    error_pages: dict[str, str] = field(default_factory=dict)  # "404" = "/404.html"
-    headers: dict[str, str] = field(default_factory=dict)  # added to every 200, 206 and 304
-    types: dict[str, str] = field(default_factory=dict)  # ".ext" = "type/subtype", before our table
+    hosts: Annotated[
+        tuple[str, ...], about('exact, "*.example.com", or "*" for whatever is left')
+    ] = ("*",)
+    root: Annotated[str, about('directory of the files; "" is the packaged welcome site')] = ""
+    index: Annotated[
+        tuple[str, ...], about("what a directory answers with: the first of these it holds")
+    ] = ("index.html",)
+    symlinks: Annotated[
+        Literal["within-root", "follow", "never"], about("which symbolic links are followed")
+    ] = "within-root"
+    dotfiles: Annotated[bool, about("serve names that start with a dot")] = False
+    error_pages: Annotated[
+        dict[str, str], about('what to show for a status: "404" = "/404.html"')
+    ] = field(default_factory=dict)
+    headers: Annotated[dict[str, str], about("fields added to every 200, 206 and 304")] = field(
+        default_factory=dict
+    )
+    types: Annotated[
+        dict[str, str], about('".ext" = "type/subtype", before the built-in table')
+    ] = field(default_factory=dict)
 
 
 class Config(Record, frozen=True, kw_only=True):

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import trio
+
 
 class Admission:
     """Counts the connections of a worker against its limit."""
 
-    __slots__ = ("limit", "tasks")
+    __slots__ = ("_none", "limit", "tasks")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.tasks = 0
+        self._none = trio.Event()
 
     def full(self, idle: int) -> bool:
         """Whether one more would be too many, `idle` being those outside tasks."""
@@ -27,3 +30,11 @@ class Admission:
             yield
         finally:
             self.tasks -= 1
+            if not self.tasks:
+                self._none.set()
+
+    async def wait_none(self) -> None:
+        """Until no task owns a connection."""
+        while self.tasks:
+            self._none = trio.Event()
+            await self._none.wait()

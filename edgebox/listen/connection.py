@@ -14,9 +14,9 @@ class Connection:
     """A connected client socket.
 
     `peer` is its address as text octets, `log_peer` the piece of a log line made of it;
-    `requests` how many it has made; `active` the epoch number in which it last did something. `recv(n, flags)`,
-    `send(data, flags)` and `sendmsg(parts, ancillary, flags)` never block when given
-    MSG_DONTWAIT.
+    `requests` how many it has made; `active` the epoch number in which it last did
+    something. `recv(n, flags)`, `send(data, flags)` and `sendmsg(parts, ancillary, flags)`
+    never block when given MSG_DONTWAIT.
     """
 
     __slots__ = ("active", "log_peer", "peer", "recv", "requests", "send", "sendmsg", "sock")

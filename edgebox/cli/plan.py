@@ -1,0 +1,228 @@
+"""`edgebox plan`: how the server sizes itself for this machine, and why.
+
+Looks, reckons and prints; nothing is changed. The machine is only looked at where no saved
+facts are given, and pyroute2 and rich are only imported where they are needed, so that a
+plan is there in under a second. On a terminal it is a table; into a pipe it is plain text.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+import msgspec
+
+from edgebox.cli.options import config_option, load_or_exit
+from edgebox.config.schema import Config
+from edgebox.config.settle import look_at_machine
+from edgebox.config.units import parse_size, parse_time
+from edgebox.plan import report
+from edgebox.plan.assumptions import Costs, Overrides
+from edgebox.plan.facts import Facts, FactsError, decode, encode
+from edgebox.plan.figures import Plan
+from edgebox.plan.planner import plan as plan_for
+from edgebox.plan.whatif import WhatIfError, change, parse_memory, parse_speed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def quantity(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback that reads an option's text, which must not come to nothing."""
+
+    def convert(ctx: click.Context, param: click.Parameter, text: str | None) -> Any:
+        try:
+            value = None if text is None else read(text)
+        except ValueError as problem:
+            raise click.BadParameter(str(problem)) from problem
+        if value == 0:
+            raise click.BadParameter("more than nothing is wanted")
+        return value
+
+    return convert
+
+
+OVERRIDES = (
+    click.option("--nic", "speed", callback=quantity(parse_speed), default=None,
+                 metavar="SPEED", help='The link\'s speed, as "1G", where the card is silent.'),
+    click.option("--memory", callback=quantity(parse_memory), default=None, metavar="SIZE",
+                 help="Memory that edgebox may use at most."),
+    click.option("--workers", type=click.IntRange(1), default=None, metavar="N",
+                 help="Processes that answer."),
+    click.option("--object-size", callback=quantity(parse_size), default=None, metavar="SIZE",
+                 help="Mean size of an answer. Default: that of the files below the roots."),
+    click.option("--round-trip", callback=quantity(parse_time), default=None, metavar="TIME",
+                 help="To a far client and back. Default: 100ms."),
+)  # fmt: skip
+
+
+def override_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What the operator says instead of the machine, passed on as `overrides`."""
+
+    @functools.wraps(command)
+    def with_overrides(**options: Any) -> None:
+        said = {key: options.pop(key) for key in Overrides.__struct_fields__ if key in options}
+        command(**options, overrides=Overrides(**said))
+
+    for option in reversed(OVERRIDES):
+        with_overrides = option(with_overrides)
+    return with_overrides
+
+
+@click.command()
+@config_option
+@click.option("--json", "as_json", is_flag=True, default=False, help="Print the plan as JSON.")
+@click.option("--explain", metavar="KEY", default=None, help="Print one number's arithmetic.")
+@click.option(
+    "--facts",
+    "known",
+    type=click.File("rb"),
+    default=None,
+    metavar="FILE",
+    help="Plan for the machine in FILE, as --save-facts wrote it, and not for this one.",
+)
+@click.option(
+    "--save-facts",
+    "save",
+    type=click.File("wb", lazy=True),
+    default=None,
+    metavar="FILE",
+    help='Write what is known of the machine; "-" prints that alone.',
+)
+@click.option(
+    "--what-if",
+    metavar="KEY=VALUE,...",
+    default=None,
+    help="What nic=10G,ram=64G would change; also cores, limit, descriptors, disk, rtt and object.",
+)
+@click.option(
+    "--calibrate",
+    "measured",
+    is_flag=True,
+    default=False,
+    help="Measure what a request costs on this machine; takes a second.",
+)
+@click.option("--interface", metavar="NAME", default=None, help="Plan for this interface.")
+@override_options
+def plan(
+    *,
+    config: Path | None,
+    as_json: bool,
+    explain: str | None,
+    known: BinaryIO | None,
+    save: BinaryIO | None,
+    what_if: str | None,
+    measured: bool,
+    interface: str | None,
+    overrides: Overrides,
+) -> None:  # fmt: skip
+    """Show how the server is sized for this machine, with the sum behind each number.
+
+    Nothing is changed. Exits with 1 if the configuration or FILE cannot be used.
+    """
+    if known is not None and (measured or interface is not None):
+        raise click.UsageError("--facts tells of another machine, so this one is not looked at")
+    asked, _ = load_or_exit(config)
+    facts = _look(asked, interface) if known is None else _read(known)
+    if save is not None:
+        save.write(encode(facts))
+        if save.name == "-":
+            return
+    if measured:
+        overrides = msgspec.structs.replace(overrides, costs=_measure())
+    now = plan_for(facts, asked, overrides)
+    if what_if is None:
+        _tell(now, explain, as_json)
+        return
+    try:
+        other = change(what_if, facts, overrides)
+    except WhatIfError as problem:
+        raise click.BadParameter(str(problem), param_hint="--what-if") from problem
+    then = plan_for(other[0], asked, other[1])
+    if as_json:
+        _print_json({"now": now, "then": then})
+    else:
+        click.echo(report.comparison(now, then, what_if), nl=False)
+
+
+def _look(config: Config, interface: str | None) -> Facts:
+    # Here, not above: with --facts nothing of this is needed.
+    from edgebox.plan.gather import Subject, gather
+
+    return gather(
+        Subject(
+            listen=config.server.listen,
+            roots=tuple(dict.fromkeys(site.root for site in config.site if site.root)),
+            cache=config.compression.dir or look_at_machine().cache,
+            interface=interface,
+        )
+    )
+
+
+def _read(file: BinaryIO) -> Facts:
+    try:
+        return decode(file.read())
+    except FactsError as problem:
+        click.echo(f"{file.name}: {problem}", err=True)
+        raise SystemExit(1) from problem
+
+
+def _measure() -> Costs:
+    from edgebox.plan.calibrate import CalibrationError, calibrate
+
+    try:
+        return calibrate(datetime.date.today())
+    except CalibrationError as problem:
+        raise click.ClickException(str(problem)) from problem
+
+
+def _tell(found: Plan, explain: str | None, as_json: bool) -> None:
+    if explain is not None:
+        try:
+            lines = report.explain(found, explain)
+        except KeyError as problem:
+            raise click.BadParameter(problem.args[0], param_hint="--explain") from problem
+        if as_json:
+            _print_json(found.number(explain))
+        else:
+            click.echo("\n".join(lines))
+    elif as_json:
+        _print_json(found)
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        show(found, Console())
+    else:
+        click.echo(report.text(found), nl=False)
+
+
+def show(found: Plan, console: Console) -> None:
+    """The plan as a table on a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("number", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True, style="bold")
+    table.add_column("why")
+    for number in found.numbers:
+        # Text, not str: rich would take what stands in brackets for markup.
+        why = Text(number.reason)
+        if number.sum:
+            why.append(f"\n{number.sum}", style="dim")
+        table.add_row(Text(number.key), Text(report.number_text(number)), why)
+    console.print(Text("\n".join(report.verdict(found)), style="bold"))
+    console.print()
+    console.print(table)
+    console.print()
+    for line in report.advice(found):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _print_json(value: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))

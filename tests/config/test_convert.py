@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgebox.config.convert import convert
+from edgebox.config.keys import keys_of, table_of
+from edgebox.config.schema import Config
+
+
+def test_nothing_written_is_the_defaults() -> None:
+    assert convert({}) == (Config(), [])
+
+
+def test_units_and_auto_are_read() -> None:
+    config, wrong = convert(
+        {
+            "limits": {"head_size": "32 KiB", "linger": "500ms", "send_rate": "8 kbit/s"},
+            "files": {"working_set": "1 GiB", "watches": "auto"},
+            "server": {"backlog": "auto", "drain": 5},
+            "compression": {"dir": "auto"},
+        }
+    )
+    assert not wrong
+    assert config.limits.head_size == 32 * 1024
+    assert config.limits.linger == 0.5
+    assert config.limits.send_rate == 1000
+    assert config.files.working_set == 1024**3
+    assert (config.files.watches, config.server.backlog, config.compression.dir) == (None,) * 3
+    assert config.server.drain == 5.0
+
+
+def wrong(tree: dict[str, Any]) -> dict[str, str]:
+    """What is told of `tree`, by the last part of its path."""
+    return {str(path[-1]): text for path, text in convert(tree)[1]}
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "told"),
+    [
+        ("server", "express", "yes", '"yes" is not true or false'),
+        ("server", "express", 1, "1 is not true or false"),
+        ("server", "name", 5, "5 is not a text in quotes"),
+        ("server", "listen", "1.2.3.4:80", '"1.2.3.4:80" is not a list, as ["..."]'),
+        ("server", "backlog", 0, "0 is too small: at least 1"),
+        ("server", "backlog", 10**9, "1000000000 is too large: at most 1000000"),
+        ("server", "backlog", "many", '"many" is not a whole number; "auto" is allowed too'),
+        ("limits", "keep_alive_requests", "auto", '"auto" is not a whole number'),
+        ("limits", "keep_alive_requests", True, "true is not a whole number"),
+        ("limits", "keep_alive_requests", 1.5, "1.5 is not a whole number"),
+        ("limits", "keep_alive_requests", 2**63, f"{2**63} is too large: at most {2**63 - 1}"),
+        ("limits", "linger", -1, "-1 is negative"),
+        ("files", "working_set", -1, '-1 is negative; "auto" is allowed too'),
+        ("files", "sendfile_chunk", "1 kB", '"1 kB" is too small: at least 64 KiB'),
+        ("log", "format", "xml", '"xml" is none of "combined", "json"'),
+        ("log", "level", [], '[] is none of "debug", "error", "info", "warning"'),
+        ("site", "headers", [], '[] is not a table, as { "..." = "..." }'),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_would_do(
+    table: str, key: str, value: object, told: str
+) -> None:
+    inner: Any = {key: value}
+    config, findings = convert({table: [inner] if table == "site" else inner})
+    assert [text for _, text in findings] == [told]
+    assert config == Config()  # the default stands in
+
+
+def test_each_member_of_a_list_or_table_is_told_of() -> None:
+    _, findings = convert(
+        {
+            "compression": {"codings": ["br", "brotli", 5]},
+            "site": [{}, {"headers": {"A": "b", "C": 1}}],
+        }
+    )
+    assert [path for path, _ in findings] == [
+        ("compression", "codings", 1),
+        ("compression", "codings", 2),
+        ("site", 1, "headers", "C"),
+    ]
+
+
+def test_an_unknown_key_gets_a_hint() -> None:
+    told = wrong(
+        {
+            "lmits": {},
+            "listen": [],
+            "server": {"lisen": [], "root": "/srv", "zzz": 1, "keep_alive_idle": 5},
+            "limits": {"head-size": 5},
+            "log": {"LEVEL": "info"},
+            "site": [{"qqq": 1}],
+        }
+    )
+    assert told == {
+        "lmits": 'unknown key; did you mean "limits"?',
+        "listen": "unknown key here; it belongs in [server]",
+        "lisen": 'unknown key; did you mean "listen"?',
+        "root": "unknown key here; it belongs in [[site]]",
+        "zzz": "unknown key; [server] takes listen, name, backlog, express, drain",
+        "keep_alive_idle": "unknown key here; it belongs in [limits]",
+        "head-size": 'unknown key; did you mean "head_size"?',
+        "qqq": "unknown key; [[site]] takes hosts, root, index, symlinks, dotfiles,"
+        " error_pages, headers, types",
+        "LEVEL": 'unknown key; did you mean "level"?',
+    }
+
+
+def test_a_word_that_is_nearly_a_choice_gets_a_hint() -> None:
+    assert wrong({"log": {"level": "warn"}})["level"].endswith('; did you mean "warning"?')
+
+
+def test_brackets_of_tables_are_explained() -> None:
+    assert "[[site]], in two brackets" in wrong({"site": {"root": "/srv"}})["site"]
+    assert "write [server] on a line" in wrong({"server": [{"name": "x"}]})["server"]
+    assert "write [log] on a line" in wrong({"log": "off"})["log"]
+    assert "write [[site]] on a line" in wrong({"site": [5]})["0"]
+
+
+def test_one_mistake_hides_no_other_and_no_right_value() -> None:
+    config, findings = convert({"log": {"level": "x", "access": "-"}, "server": {"name": 1}})
+    assert len(findings) == 2
+    assert config.log.access == "-"
+
+
+def test_a_constraint_that_only_msgspec_knows_is_still_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The schema may grow faster than the words for its mistakes."""
+
+    def refuse(*_: object) -> None:
+        raise msgspec.ValidationError("too odd")
+
+    monkeypatch.setattr(msgspec, "convert", refuse)
+    assert convert({}) == (Config(), [((), "too odd")])
+
+
+KEYS = sorted({n for k in keys_of(Config).values() for n in keys_of(table_of(k.kind) or Config)})
+TREES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "auto", "5 s"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*keys_of(Config), *KEYS, "x"]), inner, max_size=5)
+    ),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.dictionaries(st.sampled_from([*keys_of(Config), "x"]), TREES, max_size=5))
+def test_whatever_the_file_holds_the_result_keeps_the_schema(tree: dict[str, Any]) -> None:
+    config, _ = convert(tree)
+    assert msgspec.convert(msgspec.to_builtins(config), Config) == config
