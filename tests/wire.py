@@ -13,6 +13,7 @@ from pathlib import Path
 
 import h11
 import trio
+import trio.lowlevel
 from msgspec.structs import replace
 
 from edgebox.config.schema import Config, Site
@@ -48,7 +49,7 @@ class Client:
             return
         for i in range(0, len(data), step):
             await self.stream.send_all(data[i : i + step])
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
 
     async def read_all(self) -> bytes:
         """Everything until the server closes."""
@@ -67,7 +68,8 @@ class Client:
         reader = h11.Connection(h11.CLIENT)
         reader.send(h11.Request(method=method, target="/", headers=[("Host", "x")]))
         reader.send(h11.EndOfMessage())
-        reader.receive_data(self.buffer)
+        if self.buffer:  # nothing means the end, to h11
+            reader.receive_data(self.buffer)
         status, headers, body = 0, [], b""
         with trio.fail_after(PATIENCE):
             while True:

@@ -11,24 +11,17 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from edgebox.config.load import ConfigError, find_config, load
+from edgebox.cli.options import config_option, load_or_exit
 from edgebox.config.schema import Config
 from edgebox.config.settle import look_at_machine, settle
 from edgebox.listen.sockets import ListenError, address_of, bind, close_listener
 
 
 @click.command()
-@click.option(
-    "-c",
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Configuration file. Default: ./edgebox.toml, else /etc/edgebox/edgebox.toml.",
-)
+@config_option
 @click.option(
     "--root",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
     default=None,
     help="Serve this directory to every host.",
 )
@@ -39,29 +32,22 @@ from edgebox.listen.sockets import ListenError, address_of, bind, close_listener
     metavar="HOST:PORT",
     help="Listen here instead of where the file says; may be repeated.",
 )
-@click.option("--access-log", default=None, metavar="PATH|-|off", help="Where the access log goes.")
+@click.option("--access-log", default=None, metavar="PATH|-|off", help="Where requests are logged.")
 def serve(
-    config_path: Path | None, root: Path | None, listen: tuple[str, ...], access_log: str | None
-) -> None:  # fmt: skip
+    config: Path | None, root: Path | None, listen: tuple[str, ...], access_log: str | None
+) -> None:
     """Serve until told to stop: SIGTERM at once, SIGQUIT when all are answered."""
-    try:
-        found = find_config(config_path)
-        config = load(found) if found is not None else Config()
-    except ConfigError as bad:
-        for problem in bad.problems:
-            click.echo(problem, err=True)
-        sys.exit(1)
+    asked, _ = load_or_exit(config)
     raise_descriptor_limit()
-    config = with_flags(config, root, listen, access_log)
-    config = settle(config, look_at_machine())
+    settled = settle(with_flags(asked, root, listen, access_log), look_at_machine())
     with ExitStack() as stack:
         try:
-            listeners = bind_all(config, stack)
+            listeners = bind_all(settled, stack)
             # After the arguments are known to be good: trio and the rooms take a moment.
             from edgebox.ops.worker import run_worker
 
             addresses = " ".join(address_of(sock) for sock in listeners)
-            run_worker(config, listeners, lambda: click.echo(f"edgebox: ready on {addresses}"))
+            run_worker(settled, listeners, lambda: click.echo(f"edgebox: ready on {addresses}"))
         except (ListenError, OSError) as problem:
             click.echo(f"edgebox: {problem}", err=True)
             sys.exit(1)
@@ -72,8 +58,6 @@ def with_flags(
 ) -> Config:
     """`config` with what the command line says instead."""
     if root is not None:
-        if not root.is_dir():
-            raise click.BadParameter(f"{root} is not a directory", param_hint="--root")
         site = replace(config.site[0], hosts=("*",), root=str(root.absolute()), error_pages={})
         config = replace(config, site=(site,))
     if listen:

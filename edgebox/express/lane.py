@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from edgebox.epoch import Epoch
 from edgebox.express.memory import Answer, Deciding, Memory
 from edgebox.express.recogniser import Recogniser, match_line
 from edgebox.http.faults import Fault
@@ -158,7 +157,7 @@ class Lane:
             return LEAVES
         (wire, size, keep_alive, status, log), tail = hit
         try:
-            if type(wire) is bytes:
+            if isinstance(wire, bytes):
                 sent = conn.send(wire, NOWAIT)
             else:
                 sent = conn.sendmsg(wire, (), NOWAIT)
@@ -216,9 +215,7 @@ class Lane:
         target = parse_target(seen.method, seen.target)
         if isinstance(target, Fault):
             return None
-        request = Request(
-            seen.method, target, deciding.host or b"", deciding.headers, seen.minor
-        )
+        request = Request(seen.method, target, deciding.host or b"", deciding.headers, seen.minor)
         response = self._respond_nowait(request)
         if response is None:
             return None
@@ -233,9 +230,7 @@ class Lane:
     def _render(self, line: bytes, request: Request, response: Response) -> Answer:
         service = self._service
         keep_alive = wants_keep_alive(request.minor, request.headers.tokens(b"connection"))
-        framed = frame(
-            response, request.method, request.minor, keep_alive, service.epoch.stamp
-        )
+        framed = frame(response, request.method, request.minor, keep_alive, service.epoch.stamp)
         assert isinstance(response.body, bytes)
         body = response.body if framed.body else b""
         size = len(framed.head) + len(body)

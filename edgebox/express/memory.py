@@ -40,27 +40,26 @@ class Memory:
 
     def __init__(self, ledger: Ledger, heads_limit: int, answers_limit: int) -> None:
         """Limits are in octets."""
-        self._ledger = ledger
+        self._heads_account = ledger.account("heads")
+        self._answers_account = ledger.account("answers")
         self._limits = (heads_limit, answers_limit)
         self.hits: dict[bytes, tuple[Answer, bytes]] = {}
         self.heads: dict[bytes, tuple[Deciding, bytes]] = {}
         self._deciding: dict[object, Deciding] = {}
-        self._heads_size = 0
-        self._answers_size = 0
 
     def learn(self, block: bytes, fields: Fields, host: bytes | None, tail: bytes) -> Deciding:
         """Remember what a header block says; `tail` is its piece of the access log."""
-        size = len(block) + len(tail) + ENTRY
-        if self._heads_size + size > self._limits[0]:
-            self.forget_heads()
         key = (fields, host)
+        size = len(block) + len(tail) + ENTRY
+        if key not in self._deciding:
+            size += 4 * ENTRY + sum(len(n) + len(v) for n, v in fields)
+        if self._heads_account.held + size > self._limits[0]:
+            self.forget_heads()
         deciding = self._deciding.get(key)
         if deciding is None:
             deciding = self._deciding[key] = Deciding(Headers(fields), host)
-            size += 4 * ENTRY + sum(len(n) + len(v) for n, v in fields)
         self.heads[block] = (deciding, tail)
-        self._heads_size += size
-        self._ledger.charge("heads", size)
+        self._heads_account.charge(size)
         return deciding
 
     def keep(self, deciding: Deciding, line: bytes, answer: Answer) -> None:
@@ -79,10 +78,9 @@ class Memory:
     def _make_room(self, size: int) -> bool:
         # Full means full until the epoch turns: within a second there is nothing to gain
         # from throwing out what was asked for in this very second.
-        if self._answers_size + size > self._limits[1]:
+        if self._answers_account.held + size > self._limits[1]:
             return False
-        self._answers_size += size
-        self._ledger.charge("answers", size)
+        self._answers_account.charge(size)
         return True
 
     def forget_answers(self) -> None:
@@ -90,21 +88,19 @@ class Memory:
         self.hits.clear()
         for deciding in self._deciding.values():
             deciding.answers.clear()
-        self._ledger.refund("answers", self._answers_size)
-        self._answers_size = 0
+        self._answers_account.refund(self._answers_account.held)
 
     def forget_heads(self) -> None:
         self.forget_answers()
         self.heads.clear()
         self._deciding.clear()
-        self._ledger.refund("heads", self._heads_size)
-        self._heads_size = 0
+        self._heads_account.refund(self._heads_account.held)
 
     def statistics(self) -> dict[str, int]:
         return {
             "hits": len(self.hits),
             "heads": len(self.heads),
             "deciding": len(self._deciding),
-            "heads_octets": self._heads_size,
-            "answers_octets": self._answers_size,
+            "heads_octets": self._heads_account.held,
+            "answers_octets": self._answers_account.held,
         }

@@ -25,6 +25,7 @@ from edgebox.http.ranges import Outcome, Span
 # Methods that files do not have (405); what is not among them nobody knows (501).
 UNSAFE = frozenset((b"POST", b"PUT", b"PATCH", b"DELETE", b"TRACE", b"CONNECT"))
 
+
 class WouldBlock(Exception):
     """The store must be asked for this path in a way that may wait."""
 

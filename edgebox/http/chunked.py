@@ -23,7 +23,7 @@ OVERHEAD = 16 * 1024  # octets by which framing may outweigh the data it carries
 TRAILER_SIZE = 8 * 1024
 TRAILER_FIELDS = 32
 
-_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16}+)(?:;[\t\x20-\x7e\x80-\xff]*+)?+\r\n")
+_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16}+)(?:;[\t\x20-\x7e\x80-\xff]*+)?\r\n")
 _TRAILER_LINE = re.compile(FIELD_LINE)
 _SIZE_END = 2**63
 

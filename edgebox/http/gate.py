@@ -6,8 +6,9 @@ number of fields. Each of these is one server's message and another's two, so th
 refuses them all, with a reason, before h11 sees an octet. What it lets pass, h11 reads
 the same way; a property test holds the two together.
 
-Every expression here is linear: each repeat is of single octets and followed by an octet
-that it cannot match. Knows nothing of connections, methods or what a target means.
+Every expression here is linear: each repeat is followed by an octet that it cannot match.
+Possessive ones are of single octets only; of groups they are wrong before CPython 3.11.5
+(python/cpython#100061). Knows nothing of connections, methods or what a target means.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _TOKEN = re.compile(TCHAR + rb"++")
 _REQUEST_LINE = re.compile(rb"(" + TCHAR + rb"++) ([\x21-\x7e]++) HTTP/([0-9])\.([0-9])\r\n")
 _ODD_TARGET = re.compile(TCHAR + rb"++ [\x21-\x7e\x80-\xff]++ HTTP/[0-9]\.[0-9]\r\n")
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
-_FIELD_LINES = re.compile(rb"(?:" + FIELD_LINE + rb")*+")
+_FIELD_LINES = re.compile(rb"(?:" + FIELD_LINE + rb")*")
 _FIELD = re.compile(rb"([^:\r]++):([^\r]*+)\r\n")  # for a block that _FIELD_LINES accepted
 _LENGTH = re.compile(rb"[0-9]{1,18}")  # below 2**63
 

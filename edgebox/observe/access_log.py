@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-_UNSAFE = re.compile(rb'[^\x20\x21\x23-\x5b\x5d-\x7e]')
+_UNSAFE = re.compile(rb"[^\x20\x21\x23-\x5b\x5d-\x7e]")
 
 
 class Format(Protocol):

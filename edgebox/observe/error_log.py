@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
 
 from edgebox.observe.sink import Sink
 
-Level = Literal["debug", "info", "warning", "error"]
 LEVELS: dict[str, int] = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 
 
 class ErrorLog:
     """Writes lines at or above `level` into a sink."""
 
-    def __init__(self, sink: Sink, level: Level) -> None:
+    def __init__(self, sink: Sink, level: str) -> None:
         self._sink = sink
         self._least = LEVELS[level]
 
-    def __call__(self, level: Level, text: str) -> None:
+    def __call__(self, level: str, text: str) -> None:
         """Log `text`; newlines in it are folded, so that one event is one line."""
         if LEVELS[level] < self._least or not self._sink.enabled:
             return

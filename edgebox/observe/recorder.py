@@ -35,15 +35,13 @@ class Recorder:
         agent = {name.lower(): value for name, value in _AGENT.findall(head)}
         self.sink.add(log_peer)
         self.sink.add(self.form.answer(line, status, size, self.stamp))
-        self.sink.add(
-            self.form.agent(agent.get(b"referer", b""), agent.get(b"user-agent", b""))
-        )
+        self.sink.add(self.form.agent(agent.get(b"referer", b""), agent.get(b"user-agent", b"")))
 
     def cut(self, peer: bytes, head: bytes, why: Enum) -> None:
         """An answer was cut off. A client that left is no news; the rest is."""
         level = "info" if why.name in ("GONE", "SLOW") else "error"
         line = head.split(b"\r\n", 1)[0].decode("latin-1")
-        self.errors(level, f'{peer.decode()}: "{line}" cut off: {why.value}')  # type: ignore[arg-type]
+        self.errors(level, f'{peer.decode()}: "{line}" cut off: {why.value}')
 
     def bug(self, peer: bytes, problem: Exception) -> None:
         """Something of ours broke: the connection gets a 500 or an end, the log the trace."""

@@ -42,9 +42,7 @@ class Sink:
             return -1
         if self._target == "-":
             return self._standard_fd
-        return os.open(
-            self._target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640
-        )
+        return os.open(self._target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
 
     def flush(self) -> None:
         """Hand over what was added; drop it if the backlog is full."""

@@ -18,7 +18,8 @@ from tests.wire import PATIENCE, Server, configure, request, serving
 
 TARGETS = [
     "/", "/a.txt", "/sub", "/sub/", "/none", "/big.bin", "/empty.txt", "/.secret", "/a.txt?q=1",
-    "/%61.txt", "/../etc/passwd", "/%2e%2e/", "/a.txt/", "//a.txt", "/sub/../a.txt", "/%00", "/a%2fb",
+    "/%61.txt", "/../etc/passwd", "/%2e%2e/", "/a.txt/", "//a.txt", "/sub/../a.txt", "/%00",
+    "/a%2fb",
 ]  # fmt: skip
 FIELDS = [
     "Connection: keep-alive", "Connection: close", "Accept-Encoding: gzip, br", "Cookie: a=b",
@@ -124,8 +125,9 @@ async def test_a_flood_of_heads_stays_within_its_bounds(root: Path) -> None:
             statistics = memory.statistics()
             assert statistics["heads_octets"] <= 20_000
             assert statistics["answers_octets"] <= 20_000
-            accounts = server.worker.ledger.statistics()
-            assert statistics["heads_octets"] in accounts.values()
+            accounts = server.worker.ledger.statistics().accounts
+            assert accounts["heads"] == statistics["heads_octets"]
+            assert accounts["answers"] == statistics["answers_octets"]
 
 
 @pytest.mark.slow
@@ -168,4 +170,3 @@ async def test_the_access_log_is_the_same_from_the_lane_and_from_tasks(
     assert lines[0].startswith(
         b'127.0.0.1 - - [] "GET / HTTP/1.1" 200 %d "http://x/" "a \\x22b\\x22"\n' % len(HELLO)
     )
-

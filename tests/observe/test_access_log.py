@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from edgebox.observe.access_log import Combined, Json, stamp_of
 
 COMBINED = re.compile(
-    rb'^(\S+) - - \[(\d\d/[A-Z][a-z][a-z]/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] '
+    rb"^(\S+) - - \[(\d\d/[A-Z][a-z][a-z]/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "
     rb'"([^"\\]|\\x[0-9A-F]{2})*" (\d{3}) (\d+) '
     rb'"([^"\\]|\\x[0-9A-F]{2})*" "([^"\\]|\\x[0-9A-F]{2})*"\n\Z'
 )
