@@ -75,7 +75,7 @@ class Tally:
     def __init__(self) -> None:
         self.files = 0
         self.octets = 0
-        self.errors: list[str] = []
+        self.errors: dict[str, None] = {}  # a set that keeps the order
         self._passed: Counter[str] = Counter()
         self._outcomes: dict[bytes, Counter[Outcome]] = {}
         self._before: Counter[bytes] = Counter()
@@ -105,7 +105,7 @@ class Tally:
             self.fail(path, f"{report.outcome.value} {report.text}".rstrip())
 
     def fail(self, path: bytes, reason: str) -> None:
-        self.errors.append(f"{os.fsdecode(path)}: {reason}")
+        self.errors[f"{os.fsdecode(path)}: {reason}"] = None
 
     def summary(self) -> Iterator[str]:
         for coding, outcomes in self._outcomes.items():

@@ -10,7 +10,20 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+Symlinks = Literal["within-root", "follow", "never"]
+
+
+class Docroot(NamedTuple):
+    """Where a site's files are: an absolute path, and how far symlinks below may lead.
+
+    The path itself may be or hold symlinks; it is resolved anew at each look, so a
+    deploy that flips one takes effect. A tuple, since it is hashed for every request.
+    """
+
+    root: bytes
+    symlinks: Symlinks = "within-root"
 
 
 class Missing(Enum):
@@ -36,12 +49,20 @@ class Identity(NamedTuple):
     mtime_ns: int
     ctime_ns: int
 
+    @classmethod
+    def of(cls, status: os.stat_result) -> Identity:
+        return cls(
+            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        )
+
 
 class OpenFile:
-    """An open descriptor that is counted; the last `release()` closes it.
+    """An open descriptor, closed by the last holder's `release()` or with the last reference.
 
-    Starts with one holder. The descriptor is positioned nowhere: only pread and
-    sendfile with an offset are used on it, so holders do not disturb each other.
+    Starts with one holder. An entry is a holder that never releases: it may be dropped
+    from memory, or left behind in a thread, while somebody is about to `acquire()` its
+    file. The descriptor is positioned nowhere: only pread and sendfile with an offset
+    are used on it, so holders do not disturb each other.
     """
 
     __slots__ = ("_fd", "_holders")
@@ -60,10 +81,19 @@ class OpenFile:
         return self
 
     def release(self) -> None:
+        if self._holders <= 0:
+            raise ValueError("descriptor released more often than acquired")
         self._holders -= 1
         if self._holders == 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
+            self._close()
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        os.close(fd)
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            self._close()
 
 
 @dataclass(slots=True, eq=False)

@@ -7,20 +7,20 @@ that and decides again, the express lane hands the request to a task.
 
 from __future__ import annotations
 
+from functools import partial
 from urllib.parse import quote_from_bytes
 
 from edgebox.config.schema import Site
 from edgebox.files.entry import Directory, FileEntry, Found, Missing
 from edgebox.files.store import Docroot, FileStore
 from edgebox.handlers import synthetic
+from edgebox.handlers.representation import Representation, represent
 from edgebox.handlers.variants import Look, Selected, Source, Variants
-from edgebox.http import conditions, ranges
-from edgebox.http.conditions import Verdict
 from edgebox.http.dates import format_date
 from edgebox.http.headers import Field, Fields
-from edgebox.http.message import Body, FileSlice, Request, Response
+from edgebox.http.message import FileSlice, Request, Response
 from edgebox.http.mime import content_type
-from edgebox.http.ranges import Outcome, Span
+from edgebox.http.ranges import Span
 
 # Methods that files do not have (405); what is not among them nobody knows (501).
 UNSAFE = frozenset((b"POST", b"PUT", b"PATCH", b"DELETE", b"TRACE", b"CONNECT"))
@@ -121,7 +121,7 @@ class Static:
         return Response(
             status,
             (kind, *extra),
-            _whole(found),
+            _take(found, None),
             remember=self._store.rememberable and found.content is not None and status < 500,
         )
 
@@ -134,25 +134,17 @@ class Static:
         if selected is None:
             return self._error(406, look, ((b"Vary", b"Accept-Encoding"),))
         entry = selected.entry
-        remember = self._store.rememberable and entry.content is not None
-        validators = self._validators(selected, now)
-        verdict = conditions.evaluate(
-            request.method, request.headers, selected.etag, selected.dated.mtime, now
+        whole = Representation(
+            kind=kind,
+            fields=self._validators(selected, now),
+            etag=selected.etag,
+            modified=selected.dated.mtime,
+            size=entry.size,
+            take=partial(_take, entry),
+            remember=self._store.rememberable and entry.content is not None,
         )
-        if verdict is Verdict.NOT_MODIFIED:
-            return Response(304, validators, remember=remember)
-        if verdict is Verdict.FAILED:
-            return self._error(412, look)
-        fields = ((b"Content-Type", kind), *validators, (b"Accept-Ranges", b"bytes"))
-        wanted = request.headers.get(b"range") if request.method == b"GET" else None
-        if wanted is not None and self._range_counts(request, selected, now):
-            spans = ranges.resolve(wanted, entry.size)
-            if spans is Outcome.UNSATISFIABLE:
-                position = (b"Content-Range", ranges.content_range(None, entry.size))
-                return synthetic.error(416, extra=(position, *validators))
-            if not isinstance(spans, Outcome):
-                return self._partial(selected, spans, kind, fields, wanted, remember)
-        return Response(200, fields, _whole(entry), remember=remember)
+        response = represent(request, whole, now)
+        return self._error(412, look) if response.status == 412 else response
 
     def _validators(self, selected: Selected, now: int) -> Fields:
         """What 200, 206 and 304 have in common (RFC 9110 §15.4.5)."""
@@ -166,51 +158,15 @@ class Static:
             fields.append((b"Content-Encoding", selected.coding))
         return (*fields, *self._fields)
 
-    @staticmethod
-    def _range_counts(request: Request, selected: Selected, now: int) -> bool:
-        condition = request.headers.get(b"if-range")
-        return condition is None or conditions.if_range_holds(
-            condition, selected.etag, selected.dated.mtime, now
-        )
-
-    def _partial(
-        self,
-        selected: Selected,
-        spans: tuple[Span, ...],
-        kind: bytes,
-        fields: Fields,
-        wanted: bytes,
-        remember: bool,
-    ) -> Response:
-        entry = selected.entry
-        if len(spans) == 1:
-            position = (b"Content-Range", ranges.content_range(spans[0], entry.size))
-            return Response(206, (*fields, position), _slice(entry, spans[0]), remember=remember)
-        boundary = ranges.boundary_for(selected.etag, wanted)
-        parts = ranges.multipart(spans, entry.size, kind, boundary)
-        body = tuple(p if isinstance(p, bytes) else _slice(entry, p) for p in parts)
-        kind_field = (b"Content-Type", b"multipart/byteranges; boundary=" + boundary)
-        fields = (kind_field, *fields[1:])
-        octets = [piece for piece in body if isinstance(piece, bytes)]
-        if len(octets) == len(body):  # all in RAM
-            return Response(206, fields, b"".join(octets), remember=remember)
-        return Response(206, fields, body)
-
 
 def _last_modified(entry: FileEntry, now: int) -> bytes:
     # A clock that was wrong, or an archive's dates: never later than Date (RFC 9110 §8.8.2.1).
     return entry.last_modified if entry.mtime <= now else format_date(now)
 
 
-def _whole(entry: FileEntry) -> Body:
+def _take(entry: FileEntry, span: Span | None) -> bytes | FileSlice:
+    first, length = (span.first, span.length) if span is not None else (0, entry.size)
     if entry.content is not None:
-        return entry.content
+        return entry.content if span is None else entry.content[first : first + length]
     assert entry.file is not None
-    return FileSlice(entry.file.acquire(), 0, entry.size)
-
-
-def _slice(entry: FileEntry, span: Span) -> bytes | FileSlice:
-    if entry.content is not None:
-        return entry.content[span.first : span.last + 1]
-    assert entry.file is not None
-    return FileSlice(entry.file.acquire(), span.first, span.length)
+    return FileSlice(entry.file.acquire(), first, length)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -22,12 +21,18 @@ class Admission:
         """Whether one more would be too many, `idle` being those outside tasks."""
         return idle + self.tasks >= self.limit
 
-    @contextmanager
-    def task(self) -> Iterator[None]:
-        """Around a task that owns a connection."""
+    def start(
+        self, nursery: trio.Nursery, run: Callable[..., Awaitable[None]], *arguments: object
+    ) -> None:
+        """Start a task that owns a connection. It counts from now, not from its first turn."""
         self.tasks += 1
+        nursery.start_soon(self._run, run, arguments)
+
+    async def _run(
+        self, run: Callable[..., Awaitable[None]], arguments: tuple[object, ...]
+    ) -> None:
         try:
-            yield
+            await run(*arguments)
         finally:
             self.tasks -= 1
             if not self.tasks:

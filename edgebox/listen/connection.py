@@ -15,17 +15,15 @@ class Connection:
 
     `peer` is its address as text octets, `log_peer` the piece of a log line made of it;
     `requests` how many it has made; `active` the epoch number in which it last did
-    something. `recv(n, flags)`, `send(data, flags)` and `sendmsg(parts, ancillary, flags)`
-    never block when given MSG_DONTWAIT.
+    something. `recv(n, flags)` and `send(data, flags)` never block when given MSG_DONTWAIT.
     """
 
-    __slots__ = ("active", "log_peer", "peer", "recv", "requests", "send", "sendmsg", "sock")
+    __slots__ = ("active", "log_peer", "peer", "recv", "requests", "send", "sock")
 
-    def __init__(self, sock: socket.socket, peer: bytes, log_peer: bytes, active: int) -> None:
+    def __init__(self, sock: socket.SocketType, peer: bytes, log_peer: bytes, active: int) -> None:
         self.sock = sock
         self.recv = sock.recv
         self.send = sock.send
-        self.sendmsg = sock.sendmsg
         self.peer = peer
         self.log_peer = log_peer
         self.requests = 0

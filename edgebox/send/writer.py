@@ -98,7 +98,7 @@ class Writer:
         rest: list[bytes | memoryview] = [p for p in parts if p]
         while rest:
             try:
-                sent = self._conn.sendmsg(rest, (), flags)
+                sent = self._conn.sock.sendmsg(rest, (), flags)
             except BlockingIOError:
                 await self._wait_writable()
                 continue
@@ -166,5 +166,3 @@ class Writer:
 
 class _TooSlow(Exception):
     """The client reads below the minimum rate."""
-
-

@@ -7,7 +7,8 @@ that a slow body does not keep a connection for ever.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import h11
 import trio
@@ -42,7 +43,7 @@ class BodyReader:
         self._rate, self._window = rate, window
         self.finished = not self.framing.chunked and self._left == 0
 
-    async def read(self) -> AsyncIterator[bytes]:
+    async def read(self) -> AsyncGenerator[bytes, None]:
         """Pieces of content as they arrive. Raises BodyRefused."""
         pace = Pace(self._rate, self._window, trio.current_time())
         while not self.finished:
@@ -67,10 +68,11 @@ class BodyReader:
         if self._left > limit:
             return Fault.BODY_TOO_LARGE
         seen = 0
-        async for content in self.read():
-            seen += len(content)
-            if seen > limit:
-                return Fault.BODY_TOO_LARGE
+        async with aclosing(self.read()) as contents:
+            async for content in contents:
+                seen += len(content)
+                if seen > limit:
+                    return Fault.BODY_TOO_LARGE
         return None
 
     def _take(self) -> bytes:

@@ -61,7 +61,7 @@ class TaskPerConnection:
                 self._service.shed_waiting()
                 await trio.sleep(BACK_OFF)
 
-    def _welcome(self, sock: socket.socket, address: object) -> None:
+    def _welcome(self, sock: socket.SocketType, address: object) -> None:
         service = self._service
         service.counters.accepted += 1
         peer = peer_name(address)
@@ -69,8 +69,4 @@ class TaskPerConnection:
         if self._admission.full(0) and not service.shed_waiting():
             turn_away(service, conn)
         else:
-            self._nursery.start_soon(self._serve, conn)
-
-    async def _serve(self, conn: Connection) -> None:
-        with self._admission.task():
-            await serve(self._service, conn)
+            self._admission.start(self._nursery, serve, service, conn)

@@ -214,8 +214,8 @@ def test_a_field_that_is_never_recognised_cannot_decide(name: bytes) -> None:
 
 NAMES = st.sampled_from(
     [
-        b"Host", b"host", b"Connection", b"Accept-Encoding", b"IF-NONE-MATCH", b"Range", b"X",
-        b"Referer", b"User-Agent", b"Te", b"Expect", b"Accept", b"Hos", b"Hostx", b"Rang",
+        b"Host", b"Connection", b"Content-Lengt", b"Accept-Encoding", b"IF-NONE-MATCH", b"Range",
+        b"Referer", b"User-Agent", b"Accept", b"Hos", b"Hostx", b"Rang", b"X",
     ]
 )  # fmt: skip
 VALUES = st.sampled_from(
@@ -225,12 +225,18 @@ LINES = st.tuples(NAMES, st.sampled_from([b":", b": ", b":  "]), VALUES).map(b""
 TARGETS = st.text(alphabet="/.%2ef?&=a;~", max_size=8).map(lambda tail: b"/" + tail.encode())
 
 
+def name_of(line: bytes) -> bytes:
+    return line.partition(b":")[0].lower()
+
+
 @st.composite
 def heads(draw: st.DrawFn) -> tuple[bytes, bytes]:
     """Request line and block, mostly canonical, changed in up to two places."""
     minor = draw(st.integers(0, 1))
     line = draw(st.sampled_from([b"GET", b"HEAD"])) + b" " + draw(TARGETS) + b" HTTP/1.%d" % minor
-    octets = bytearray(line + b"\r\n" + block(*draw(st.lists(LINES, max_size=6))))
+    octets = bytearray(
+        line + b"\r\n" + block(*draw(st.lists(LINES, max_size=5, unique_by=name_of)))
+    )
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         at = draw(st.integers(0, len(octets) - 1))
         new = draw(st.sampled_from([b"", b"\r", b"\n", b" ", b"\t", b":", b"\0", b"\x85", b"a"]))

@@ -155,9 +155,7 @@ async def test_a_body_that_trickles_gets_408(root: Path) -> None:
 
 async def test_expect_100_is_answered_finally_and_the_connection_ends(root: Path) -> None:
     async with serving(configure(root)) as server, server.connect() as client:
-        await client.send(
-            request("/", "Content-Length: 10", "Expect: 100-continue", method="POST")
-        )
+        await client.send(request("/", "Content-Length: 10", "Expect: 100-continue", method="POST"))
         answer = await client.read_answer("POST")
         assert (answer.status, answer.headers["connection"]) == (405, "close")
 
@@ -194,12 +192,11 @@ async def test_draining_answers_what_is_in_hand_and_closes_the_rest(root: Path) 
 @both_lanes
 async def test_at_the_limit_idle_connections_make_room(root: Path, express: bool) -> None:
     config = configure(root, server={"express": express}, limits={"connections": 2})
-    async with serving(config) as server:
-        async with server.connect() as first, server.connect() as second:
-            for client in (first, second):
-                await client.send(request("/"))
-                await client.read_answer()
-            assert (await server.get("/")).status == 200
+    async with serving(config) as server, server.connect() as first, server.connect() as second:
+        for client in (first, second):
+            await client.send(request("/"))
+            await client.read_answer()
+        assert (await server.get("/")).status == 200
 
 
 async def test_at_the_limit_with_nobody_idle_the_answer_is_503_at_once(root: Path) -> None:
