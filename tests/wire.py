@@ -6,10 +6,13 @@ put right on the way, so a test sees what a hostile or a slow client would see.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import h11
 import trio
@@ -18,6 +21,7 @@ from msgspec.structs import replace
 
 from edgebox.config.schema import Config, Site
 from edgebox.config.settle import look_at_machine, settle
+from edgebox.express.lane import Lane
 from edgebox.listen.sockets import bind
 from edgebox.ops.worker import Worker
 
@@ -92,6 +96,16 @@ class Client:
         return await self.read_all() == b""
 
 
+class Usage(NamedTuple):
+    """What a server holds; `octets` by its own ledger, the rest as it is."""
+
+    descriptors: int
+    tasks: int
+    children: int
+    idle: int
+    octets: int
+
+
 class Server:
     """A worker in this very loop, on a port that the kernel chose."""
 
@@ -124,6 +138,28 @@ class Server:
         async with self.connect() as client:
             await client.send(request(target, *fields, method=method))
             return await client.read_answer(method)
+
+    def usage(self) -> Usage:
+        """What is held once all that may be forgotten is: records, answers, heads."""
+        worker = self.worker
+        worker.epoch.forget()
+        worker.store._holdings.clear()
+        if isinstance(worker.front, Lane):
+            worker.front._memory.forget_heads()
+        return Usage(
+            descriptors=len(os.listdir("/proc/self/fd")),
+            tasks=worker.admission.tasks,
+            children=len(worker.front._nursery.child_tasks),
+            idle=worker.front.statistics()["idle"],
+            octets=worker.ledger.held,
+        )
+
+    async def wait_rest(self) -> Usage:
+        """What is held once no client is; TooSlowError if one stays."""
+        with trio.fail_after(PATIENCE):
+            while (usage := self.usage()).tasks or usage.idle:
+                await trio.sleep(0.002)
+        return usage
 
 
 def request(target: str = "/", *fields: str, method: str = "GET", host: str = "x") -> bytes:
@@ -162,6 +198,25 @@ async def serving(config: Config) -> AsyncIterator[Server]:
             nursery.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def unharmed(config: Config, log: Path) -> AsyncIterator[Server]:
+    """A server that whatever is done to it in the block must not leave worse.
+
+    At the end it answers a clean request; descriptors, tasks and memory are back where
+    they were; and the error log, kept in `log`, tells of no bug of ours.
+    """
+    config = replace(config, log=replace(config.log, error=str(log), level="debug"))
+    async with serving(config) as server:
+        clean = await server.get("/")
+        assert clean.status == 200
+        before = await server.wait_rest()
+        yield server
+        again = await server.get("/")
+        assert (again.status, again.body) == (clean.status, clean.body)
+        assert await server.wait_rest() == before
+    assert b"internal error" not in log.read_bytes(), log.read_text()
+
+
 def statuses(answers: Sequence[Answer]) -> list[int]:
     return [a.status for a in answers]
 
@@ -169,3 +224,8 @@ def statuses(answers: Sequence[Answer]) -> list[int]:
 def first_status(octets: bytes) -> int:
     """The status of the first response in `octets`; 0 where there is none."""
     return int(octets[9:12]) if octets.startswith(b"HTTP/1.1 ") else 0
+
+
+def count_answers(octets: bytes) -> int:
+    """How many responses there are in `octets`; none of ours speaks of HTTP/1.1 in its body."""
+    return len(re.findall(rb"HTTP/1\.1 [1-5][0-9][0-9] ", octets))

@@ -95,9 +95,7 @@ class Worker:
         sites = [
             (
                 site.hosts,
-                Static(
-                    site, Docroot(os.fsencode(site.root), site.symlinks), self.store, variants
-                ),
+                Static(site, Docroot(os.fsencode(site.root), site.symlinks), self.store, variants),
             )
             for site in config.site
         ]
@@ -173,8 +171,7 @@ class Worker:
         self.service.drain()
         self.front.drain()
         with trio.move_on_after(self._config.server.drain) as waited:
-            while self.admission.tasks:
-                await trio.sleep(0.02)
+            await self.admission.wait_none()
         if waited.cancelled_caught:
             self.errors("warning", f"drain time over: {self.admission.tasks} connections cut off")
         scope.cancel()

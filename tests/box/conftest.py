@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import http.client
 import os
 import re
 import shutil
@@ -9,11 +11,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.wire import Server, configure, unharmed
 
 START = 30  # seconds that a process may take to say that it is ready
 
@@ -40,10 +44,58 @@ class Box:
 
 
 Start = Callable[..., Box]
+Arena = Callable[..., AbstractAsyncContextManager[Server]]
+
+
+@pytest.fixture(params=[True, False], ids=["lane", "tasks"])
+def arena(request: pytest.FixtureRequest, root: Path, tmp_path: Path) -> Arena:
+    """In-process servers of `root` that must come out of the block unharmed, lane or not.
+
+    arena(limits={...}, site={...}) changes single keys, as `configure` does.
+    """
+
+    def enter(**tables: dict[str, object]) -> AbstractAsyncContextManager[Server]:
+        tables["server"] = {"express": request.param} | tables.get("server", {})
+        return unharmed(configure(root, **tables), tmp_path / "error.log")
+
+    return enter
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a box answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def ask(box: Box, path: str = "/", method: str = "GET", **headers: str) -> Reply:
+    """One request on a connection of its own; `accept_encoding=` is Accept-Encoding."""
+    connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=10)
+    try:
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, headers=fields)
+        response = connection.getresponse()
+        fields = {name.lower(): value for name, value in response.getheaders()}
+        return Reply(response.status, fields, response.read())
+    finally:
+        connection.close()
+
+
+def drop_privilege() -> None:
+    """Between fork and exec: what is run next obeys permission bits, even if it is root's."""
+    libc = ctypes.CDLL(None)
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH; capabilities(7)
+        libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP; refused unless root, who has them
 
 
 @contextmanager
-def running(*arguments: str, cwd: Path | None = None, **popen: object) -> Iterator[Box]:
+def running(
+    *arguments: str, cwd: Path | None = None, unprivileged: bool = False, **popen: object
+) -> Iterator[Box]:
+    if unprivileged:
+        popen["preexec_fn"] = drop_privilege
     process = subprocess.Popen(
         [sys.executable, "-m", "edgebox", "serve", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, **popen,

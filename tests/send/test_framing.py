@@ -84,7 +84,5 @@ def test_any_client_reads_what_was_meant(
         (0, [b"keep-alive"], True), (0, [b"keep-alive", b"close"], False), (1, [b"x"], True),
     ],
 )  # fmt: skip
-def test_keep_alive_follows_version_and_field(
-    minor: int, options: list[bytes], kept: bool
-) -> None:
+def test_keep_alive_follows_version_and_field(minor: int, options: list[bytes], kept: bool) -> None:
     assert wants_keep_alive(minor, options) is kept
