@@ -7,7 +7,7 @@ so the same response can go out as HTTP/1.0, HTTP/1.1 or, later, HTTP/2.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -47,12 +47,23 @@ class FileSlice:
     length: int
 
 
+class StreamBroken(Exception):
+    """A stream ended before its message did. The message says who failed, for the log."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Octets that arrive over time; `length` is None where only the end tells."""
+    """Octets that arrive over time; `length` is None where only the end tells.
+
+    `chunks` raises StreamBroken where the rest will never come. `close` ends whatever
+    feeds it, and is awaited once, whether or not it was read to its end. `trailers` gives
+    the trailer fields, once the chunks are through.
+    """
 
     chunks: AsyncIterator[bytes]
     length: int | None = None
+    close: Callable[[], Awaitable[None]] | None = None
+    trailers: Callable[[], Fields] | None = None
 
 
 # What a body can be: octets in RAM, pieces (multipart/byteranges), a file, or a stream.
@@ -87,6 +98,12 @@ class Response:
     remember: bool = False
     close: bool = False
     label: str = field(default="-", compare=False)
+
+    async def aclose(self) -> None:
+        """Give back what the body holds, open files and streams."""
+        self.release()
+        if isinstance(self.body, Stream) and self.body.close is not None:
+            await self.body.close()
 
     def release(self) -> None:
         """Give back the files that the body holds."""

@@ -37,11 +37,11 @@ class Recorder:
         self.sink.add(self.form.answer(line, status, size, self.stamp))
         self.sink.add(self.form.agent(agent.get(b"referer", b""), agent.get(b"user-agent", b"")))
 
-    def cut(self, peer: bytes, head: bytes, why: Enum) -> None:
+    def cut(self, peer: bytes, head: bytes, why: Enum, more: str = "") -> None:
         """An answer was cut off. A client that left is no news; the rest is."""
         level = "info" if why.name in ("GONE", "SLOW") else "error"
         line = head.split(b"\r\n", 1)[0].decode("latin-1")
-        self.errors(level, f'{peer.decode()}: "{line}" cut off: {why.value}')
+        self.errors(level, f'{peer.decode()}: "{line}" cut off: {more or why.value}')
 
     def bug(self, peer: bytes, problem: Exception) -> None:
         """Something of ours broke: the connection gets a 500 or an end, the log the trace."""

@@ -107,7 +107,9 @@ class Worker:
         memory = Memory(self.ledger, HEADS, ANSWERS)
         return Lane(self.service, memory, self.admission, self._respond_nowait)
 
-    async def _respond(self, request: Request, body: BodyReader) -> Response:
+    async def _respond(self, request: Request, body: BodyReader, peer: bytes) -> Response:
+        # Before the answer, so that a body that is malformed gets its 400.
+        await body.discard(self._config.limits.body_discard)
         site = self._router.pick(request.host)
         if site is None:
             return synthetic.error(404)
@@ -190,7 +192,6 @@ def _rules(limits: Limits, chunk: int, readers: trio.CapacityLimiter) -> Rules:
         requests=limits.keep_alive_requests,
         body_rate=limits.body_rate,
         body_window=limits.body_timeout,
-        body_discard=limits.body_discard,
         linger=limits.linger,
         send=SendLimits(limits.send_rate, limits.send_timeout, chunk, readers),
     )

@@ -16,7 +16,7 @@ from enum import Enum
 import trio
 
 from edgebox.files.residency import is_resident, load_window
-from edgebox.http.message import Body, FileSlice, Response, Stream
+from edgebox.http.message import Body, FileSlice, Response, Stream, StreamBroken
 from edgebox.listen.connection import Connection
 from edgebox.send.framing import Wire
 from edgebox.send.pace import Pace
@@ -48,13 +48,14 @@ class SendLimits:
 class Writer:
     """Sends one answer on one connection and counts what went out."""
 
-    __slots__ = ("_conn", "_limits", "_pace", "sent")
+    __slots__ = ("_conn", "_limits", "_pace", "broken", "sent")
 
     def __init__(self, conn: Connection, limits: SendLimits) -> None:
         self._conn = conn
         self._limits = limits
         self._pace = Pace(limits.rate, limits.window, trio.current_time())
         self.sent = 0  # octets, head included
+        self.broken = ""  # what a broken stream said of itself
 
     async def write(self, wire: Wire, response: Response) -> Sent:
         """Send head and body. Never raises for what the client does."""
@@ -136,12 +137,21 @@ class Writer:
 
     async def _send_stream(self, body: Stream, chunked: bool) -> Sent:
         left = body.length
-        async for data in body.chunks:
+        chunks = body.chunks
+        while True:
+            try:
+                data = await anext(chunks, None)
+            except StreamBroken as broken:
+                self.broken = str(broken)
+                return Sent.BROKEN
+            if data is None:
+                break
             if not data:
                 continue
             if left is not None:
                 data = data[:left]
                 left -= len(data)
+            # The reader's time begins now: it is not to blame for a slow source.
             self._pace = Pace(self._limits.rate, self._limits.window, trio.current_time())
             if chunked:
                 await self.send_all((b"%x\r\n" % len(data), data, b"\r\n"))
@@ -150,7 +160,9 @@ class Writer:
         if left:
             return Sent.BROKEN
         if chunked:
-            await self.send_all((b"0\r\n\r\n",))
+            trailers = body.trailers() if body.trailers is not None else ()
+            lines = b"".join([b"%s: %s\r\n" % field for field in trailers])
+            await self.send_all((b"0\r\n%s\r\n" % lines,))
         return Sent.WHOLE
 
     async def _wait_writable(self) -> None:

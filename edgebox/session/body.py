@@ -20,6 +20,9 @@ from edgebox.send.pace import Pace
 from edgebox.session.head import Received, receive
 
 
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
 class BodyRefused(Exception):
     """The body cannot be read to its end. `fault` None: the client is gone."""
 
@@ -42,9 +45,15 @@ class BodyReader:
         self._left = self.framing.length or 0
         self._rate, self._window = rate, window
         self.finished = not self.framing.chunked and self._left == 0
+        # The client waits for a word before it sends: 100, or a final answer.
+        self.awaited = received.head.expects_continue and not self.finished
 
     async def read(self) -> AsyncGenerator[bytes, None]:
         """Pieces of content as they arrive. Raises BodyRefused."""
+        if self.awaited:
+            self.awaited = False
+            if not self._buffer:  # RFC 9110 §10.1.1: needless once the body is coming
+                await self._invite()
         pace = Pace(self._rate, self._window, trio.current_time())
         while not self.finished:
             if not self._buffer:
@@ -63,9 +72,11 @@ class BodyReader:
         """Read the body off; None when the next request may follow.
 
         Gives BODY_TOO_LARGE for more than `limit` octets of content: the caller answers
-        what it has to answer and ends the connection. Raises BodyRefused.
+        what it has to answer and ends the connection; and so for a client that waits to be
+        asked, since without a 100 it may go on with its next request as well as with the
+        body (RFC 9110 §10.1.1). Raises BodyRefused.
         """
-        if self._left > limit:
+        if self._left > limit or self.awaited:
             return Fault.BODY_TOO_LARGE
         seen = 0
         async with aclosing(self.read()) as contents:
@@ -74,6 +85,18 @@ class BodyReader:
                 if seen > limit:
                     return Fault.BODY_TOO_LARGE
         return None
+
+    async def _invite(self) -> None:
+        with trio.move_on_after(self._window):
+            try:
+                while True:
+                    try:
+                        self._conn.send(CONTINUE, socket.MSG_DONTWAIT)  # it fits, or nothing does
+                        return
+                    except BlockingIOError:
+                        await trio.lowlevel.wait_writable(self._conn.sock)
+            except OSError:
+                raise BodyRefused(None) from None
 
     def _take(self) -> bytes:
         """The octets in the buffer that belong to this body, taken off it."""

@@ -1,6 +1,6 @@
 """One request, from its head to the last octet of its answer.
 
-    read_head → understand → body read off → respond → frame → write → log
+    read_head → understand → respond → frame → write → log
 
 `respond` is the site's business (`ops/worker` puts it in); this room knows only that
 a request goes in and a response comes out.
@@ -26,7 +26,10 @@ from edgebox.send.writer import SendLimits, Sent, Writer
 from edgebox.session.body import BodyReader, BodyRefused
 from edgebox.session.head import Received, read_head, understand
 
-Respond = Callable[[Request, BodyReader], Awaitable[Response]]
+# The request, its body, the client's address → the response. Raises BodyRefused.
+Respond = Callable[[Request, BodyReader, bytes], Awaitable[Response]]
+
+CLEAN_UP = 2  # seconds that giving back what a response holds may take when all else ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,6 @@ class Rules:
     requests: int
     body_rate: int
     body_window: float
-    body_discard: int
     linger: float
     send: SendLimits
 
@@ -108,18 +110,17 @@ async def _answer(
 ) -> Turn:
     rules, request = service.rules, received.request
     body = BodyReader(conn, buffer, received, rules.body_rate, rules.body_window)
-    unread = received.head.expects_continue and not body.finished
-    if not unread:
-        # Before the answer, so that a body that is malformed gets its 400.
-        try:
-            unread = await body.discard(rules.body_discard) is not None
-        except BodyRefused as refused:
-            if refused.fault is None:
-                return Turn(False)
-            return await _refuse(service, conn, refused.fault, octets)
-    response = await _respond(service, conn, request, body)
+    try:
+        response = await service.respond(request, body, conn.peer)
+    except BodyRefused as refused:
+        if refused.fault is None:
+            return Turn(False)
+        return await _refuse(service, conn, refused.fault, octets)
+    except Exception as bug:
+        service.recorder.bug(conn.peer, bug)
+        response = refusal(Fault.INTERNAL)
     keep_alive = (
-        not unread
+        body.finished
         and not service.draining
         and conn.requests < rules.requests
         and wants_keep_alive(request.minor, request.headers.tokens(b"connection"))
@@ -129,23 +130,14 @@ async def _answer(
     try:
         sent = await writer.write(wire, response)
     finally:
-        response.release()
+        with trio.move_on_after(CLEAN_UP, shield=True):
+            await response.aclose()
     body_octets = max(0, writer.sent - len(wire.head))
     service.note(conn, octets, response.status, body_octets, writer.sent)
     if sent is not Sent.WHOLE:
-        service.recorder.cut(conn.peer, octets, sent)
+        service.recorder.cut(conn.peer, octets, sent, writer.broken)
         return Turn(False)
-    return Turn(wire.keep_alive, linger=unread)
-
-
-async def _respond(
-    service: Service, conn: Connection, request: Request, body: BodyReader
-) -> Response:
-    try:
-        return await service.respond(request, body)
-    except Exception as bug:
-        service.recorder.bug(conn.peer, bug)
-        return refusal(Fault.INTERNAL)
+    return Turn(wire.keep_alive and body.finished, linger=not body.finished)
 
 
 async def _refuse(service: Service, conn: Connection, fault: Fault, octets: bytes) -> Turn:
@@ -156,4 +148,5 @@ async def _refuse(service: Service, conn: Connection, fault: Fault, octets: byte
     sent = await writer.write(wire, response)
     body_octets = max(0, writer.sent - len(wire.head))
     service.note(conn, octets, response.status, body_octets, writer.sent)
-    return Turn(wire.keep_alive and sent is Sent.WHOLE, linger=True)
+    keep_alive = wire.keep_alive and sent is Sent.WHOLE
+    return Turn(keep_alive, linger=not keep_alive)
