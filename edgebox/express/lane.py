@@ -196,8 +196,9 @@ class Lane:
         else:
             deciding, tail = known
             answer = deciding.answers.get(line) or self._build(line, deciding)
-            if answer is not None:
-                # Only heads whose block came before: one that never repeats is not kept twice.
+            # Only what may be repeated, and only heads whose block came before: one that never
+            # repeats is not kept twice.
+            if answer is not None and line in deciding.answers:
                 self._memory.hit(data, answer, tail)
         return (answer, tail) if answer is not None else None
 

@@ -16,6 +16,7 @@ import ctypes
 import errno
 import os
 import stat
+from functools import cache
 from typing import NamedTuple
 
 from edgebox.files.entry import Directory, Docroot, Identity, Missing
@@ -188,8 +189,13 @@ def _resolve_absolute_links(root: int, relative: bytes, resolve: int) -> int:
     return _openat2(root, real[len(inside) :] or b".", os.O_PATH, resolve)
 
 
+@cache
+def _how(flags: int, resolve: int) -> _OpenHow:
+    return _OpenHow(flags | os.O_CLOEXEC, 0, resolve)  # the kernel only reads it
+
+
 def _openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
-    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
+    how = _how(flags, resolve)
     for _ in range(_ATTEMPTS):
         fd: int = _syscall(_OPENAT2, directory, path, ctypes.byref(how), ctypes.sizeof(how))
         if fd >= 0:

@@ -213,7 +213,8 @@ class FileStore:
             assert seen is not None
             coverage = self._cover(look, key, seen)
         if coverage is None and rounds > 1:
-            return await self._look(key, now, rounds - 1)
+            # What the thread read is in RAM now, so the loop can mostly look for itself.
+            return self._look_nowait(key, now, rounds - 1) or await self._look(key, now, rounds - 1)
         return self._remember(key, seen.sight, coverage or UNCOVERED, now)
 
     def _see(self, key: Key, *, nowait: bool) -> _Seen | None:

@@ -14,13 +14,13 @@ from edgebox.config.schema import Site
 from edgebox.files.entry import Directory, FileEntry, Found, Missing
 from edgebox.files.store import Docroot, FileStore
 from edgebox.handlers import synthetic
-from edgebox.handlers.representation import Representation, represent
 from edgebox.handlers.variants import Look, Selected, Source, Variants
 from edgebox.http.dates import format_date
 from edgebox.http.headers import Field, Fields
 from edgebox.http.message import FileSlice, Request, Response
 from edgebox.http.mime import content_type
 from edgebox.http.ranges import Span
+from edgebox.http.representation import Representation, represent
 
 # Methods that files do not have (405); what is not among them nobody knows (501).
 UNSAFE = frozenset((b"POST", b"PUT", b"PATCH", b"DELETE", b"TRACE", b"CONNECT"))
@@ -144,7 +144,9 @@ class Static:
             remember=self._store.rememberable and entry.content is not None,
         )
         response = represent(request, whole, now)
-        return self._error(412, look) if response.status == 412 else response
+        if response.status in (412, 416):
+            return self._error(response.status, look, response.fields)
+        return response
 
     def _validators(self, selected: Selected, now: int) -> Fields:
         """What 200, 206 and 304 have in common (RFC 9110 §15.4.5)."""

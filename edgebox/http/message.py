@@ -89,6 +89,7 @@ class Response:
     `remember`: the answer depends on nothing but the request head, the configuration
     and stored content, so the express lane may repeat it until the epoch turns.
     `close`: the connection must end after this answer.
+    `forwarded`: somebody else made it; Date and Server are theirs and among `fields`.
     `label`: what the access log and Cache-Status tell of where it came from.
     """
 
@@ -97,6 +98,7 @@ class Response:
     body: Body = b""
     remember: bool = False
     close: bool = False
+    forwarded: bool = False
     label: str = field(default="-", compare=False)
 
     async def aclose(self) -> None:

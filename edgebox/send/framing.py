@@ -44,7 +44,7 @@ def frame(response: Response, method: bytes, minor: int, keep_alive: bool, stamp
     chunked = length is None and minor == 1
     if length is None and minor == 0 and not bodiless:
         keep_alive = False  # only the end of the connection tells the end of the body
-    lines = [STATUS_LINES[status], stamp]
+    lines = [STATUS_LINES[status], b"" if response.forwarded else stamp]
     lines += [b"%s: %s\r\n" % field for field in response.fields]
     if status not in (204, 304) and status >= 200:
         if length is not None:

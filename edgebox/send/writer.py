@@ -86,9 +86,11 @@ class Writer:
             await self.send_all((wire.head,))
             return await self._send_stream(body, wire.chunked)
         await self.send_all((wire.head,), more=True)
-        for piece in body if isinstance(body, tuple) else (body,):
+        pieces = body if isinstance(body, tuple) else (body,)
+        for number, piece in enumerate(pieces, 1):
             if isinstance(piece, bytes):
-                await self.send_all((piece,), more=True)
+                # Not with the last: the kernel would wait 200 ms for more of the segment.
+                await self.send_all((piece,), more=number < len(pieces))
             elif not await self._send_file(piece):
                 return Sent.SHRUNK
         return Sent.WHOLE

@@ -19,7 +19,6 @@ from edgebox.listen.connection import Connection
 from edgebox.send.pace import Pace
 from edgebox.session.head import Received, receive
 
-
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 

@@ -63,8 +63,9 @@ async def read_head(
     searched = 0
     with trio.move_on_after(timeout):
         while True:
-            if not searched:
+            if buffer.startswith(b"\r"):  # perhaps half of an empty line came before
                 del buffer[: skip_blank_lines(buffer)]
+                searched = 0
             end = find_end(buffer, searched)
             if end >= 0:
                 head = bytes(buffer[:end])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from edgebox.files.compression.coders import open_coder
 from edgebox.files.compression.jobs import Job, Outcome, Report, Settings, outcome_of
@@ -36,6 +36,10 @@ Breathe = Callable[[float], None]
 
 class SourceError(Exception):
     """The source gave an error while it was read; the cache directory is not to blame."""
+
+
+class SourceShrank(Exception):
+    """The source ended early: someone is writing it."""
 
 
 class Builder:
@@ -68,6 +72,8 @@ class Builder:
             return self._build(job)
         except TooLargeForRoom:
             return Report(outcome=Outcome.NO_ROOM, before=job.identity.size)
+        except SourceShrank:
+            return Report(outcome=Outcome.CHANGED)
         except SourceError as error:
             return Report(outcome=Outcome.SOURCE, text=str(error.__cause__))
         except OSError as error:
@@ -91,7 +97,7 @@ class Builder:
             self._wait_settled(job.identity)
             with open_new(self._directory, unnamed=self._unnamed) as file:
                 after = self._code(job, source, file)
-                if after is None or _identity_of(source) != job.identity:
+                if _identity_of(source) != job.identity:
                     return Report(outcome=Outcome.CHANGED)
                 kept = judge(before, after)
                 if kept is Kept.MARKER:
@@ -104,11 +110,24 @@ class Builder:
         outcome = Outcome.KEPT if kept is Kept.VARIANT else Outcome.NOT_SMALLER
         return Report(outcome=outcome, before=before, after=after, swept=swept)
 
-    def _code(self, job: Job, source: int, file: NewFile) -> int | None:
-        """Octets written, all of them or one more than `judge` can like; None: it shrank."""
+    def _code(self, job: Job, source: int, file: NewFile) -> int:
+        """Write the coded body; returns its length.
+
+        A body as long as its source is given up, and some length not below that returned:
+        it must not fill the disk either.
+        """
+        after = 0
+        for piece in self._coded_pieces(job, source):
+            after += len(piece)
+            if after >= job.identity.size:
+                break
+            file.write(piece)
+        return after
+
+    def _coded_pieces(self, job: Job, source: int) -> Iterator[bytes]:
         size = job.identity.size
         coder = open_coder(job.coding, self._levels[job.coding], size)
-        done = after = 0
+        done = 0
         while done < size:
             self._breathe(0)
             try:
@@ -116,16 +135,10 @@ class Builder:
             except OSError as error:
                 raise SourceError from error
             if not piece:
-                return None
+                raise SourceShrank
             done += len(piece)
-            coded = coder.process(piece)
-            after += len(coded)
-            if after >= size:  # it does not get smaller, and must not fill the disk either
-                return after
-            file.write(coded)
-        rest = coder.finish()
-        file.write(rest)
-        return after + len(rest)
+            yield coder.process(piece)
+        yield coder.finish()
 
     def _publish(self, file: NewFile, target: bytes, size: int) -> int:
         """Name the file within the room there is; returns how many others had to go."""

@@ -1,0 +1,117 @@
+"""One fetch on behalf of all who ask for the same thing meanwhile.
+
+The flight belongs to the engine's nursery, not to the client that asked first: when that
+client leaves, the fetch goes on for the others. It lands once its outcome is known, which
+is when the answer's head is here; the octets follow through a spool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from edgebox.cache.answer import Answer
+from edgebox.cache.entry import StoredResponse
+from edgebox.cache.reasons import StoreReason
+from edgebox.cache.rules import CacheRules, KeyRules
+from edgebox.cache.serving import ServeDecision
+from edgebox.cache.shelf import Kept
+from edgebox.cache.spool import Spool
+from edgebox.http.headers import Fields
+from edgebox.http.message import Request
+from edgebox.upstream.errors import UpstreamError
+from edgebox.upstream.incoming import Incoming
+
+# Fields to send → the answer of the upstream. Raises UpstreamError.
+Fetch = Callable[[Fields], Awaitable[Incoming]]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePolicy:
+    """How one route is cached. `name` is what Cache-Status calls us."""
+
+    rules: CacheRules
+    keys: KeyRules
+    name: bytes
+    pass_for: float  # seconds that an answer that may not be stored is remembered as such
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request that what is stored did not settle, and what there is to settle it with.
+
+    `variants` are what is stored for its URL, `kept` the one that fits, `decision` why
+    that does not do.
+    """
+
+    key: bytes
+    request: Request
+    policy: RoutePolicy
+    fetch: Fetch
+    variants: Sequence[Kept]
+    kept: Kept | None
+    decision: ServeDecision
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """An answer that may be stored: whoever it fits streams it."""
+
+    entry: StoredResponse
+    spool: Spool
+    length: int | None
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """A 304: what is stored still holds. `cookies` are for the client that led."""
+
+    kept: Kept
+    stored: bool
+    cookies: Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """An answer for one client only. The one that led takes it; others ask for themselves."""
+
+    incoming: Incoming
+    answer: Answer
+    reason: StoreReason
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The upstream did not answer."""
+
+    error: UpstreamError
+
+
+Outcome = Shared | Renewed | Passed | Failed
+
+
+class Flight:
+    """`leader_waits`: the client that asked first is still there."""
+
+    __slots__ = ("_landed", "born", "leader_waits", "outcome")
+
+    def __init__(self, born: float) -> None:
+        """`born` is the steady time at which the upstream is asked: purges go by it."""
+        self.born = born
+        self.outcome: Outcome | None = None
+        self.leader_waits = True
+        self._landed = trio.Event()
+
+    def land(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self._landed.set()
+
+    async def wait(self) -> Outcome:
+        """The outcome, once there is one."""
+        await self._landed.wait()
+        assert self.outcome is not None
+        return self.outcome

@@ -1,0 +1,171 @@
+"""An app server's answer: its head, and its body as it arrives.
+
+Iterate it for the body. Each piece is what one read found, handed on at once and not
+before the last one was taken, so an event stream is not delayed and a slow client costs no
+memory. The connection goes back to the pool with the last octet, or is closed where
+anything is in doubt: octets beyond the body, a body cut off, a request not sent whole.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+
+import trio
+
+from edgebox.http.headers import Fields
+from edgebox.upstream.content import content_of
+from edgebox.upstream.errors import Malformed, Reason, Truncated, UpstreamError
+from edgebox.upstream.lease import Lease
+from edgebox.upstream.reply import Reply
+from edgebox.upstream.upload import Upload
+from edgebox.upstream.wire import Wire
+
+
+class Incoming:
+    """`status`, `fields` and `length` are as in `Reply`.
+
+    `whole`: the body, where all of it came with the head; None where only the iterator
+    gives it. `trailers` are known when it has ended. One task at a time may read; read to
+    the end or `aclose()`.
+    """
+
+    __slots__ = (
+        "_content",
+        "_error",
+        "_keep_alive",
+        "_lease",
+        "_over",
+        "_ready",
+        "_stall",
+        "_upload",
+        "fields",
+        "length",
+        "status",
+        "whole",
+    )
+
+    def __init__(
+        self, reply: Reply, rest: bytes, lease: Lease, stall: float, upload: Upload | None
+    ) -> None:
+        """`rest` came behind the head. `stall`: seconds that may pass without an octet."""
+        self.status = reply.status
+        self.fields = reply.fields
+        self.length = reply.length
+        self._keep_alive = reply.keep_alive
+        self._lease = lease
+        self._stall = stall
+        self._upload = upload
+        self._content = content_of(reply)
+        self._over = False
+        self._error: Truncated | None = None
+        self._ready = b""
+        self._take(rest)
+        self.whole = self._ready if self._over and self._error is None else None
+
+    @property
+    def server(self) -> str:
+        """Who answered: a URL."""
+        return self._lease.server.name
+
+    @property
+    def reused(self) -> bool:
+        """Whether the connection had served before."""
+        return self._lease.reused
+
+    @property
+    def trailers(self) -> Fields:
+        return self._content.trailers
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next octets, never none.
+
+        Truncated: there was more, but it will not come; told as often as it is asked. Where
+        the wait is cancelled the connection is closed.
+        """
+        while not self._ready:
+            if self._over:
+                await self._stop_upload()
+                raise self._error or StopAsyncIteration
+            try:
+                self._take(await self._receive())
+            except Truncated as error:
+                self._fail(error)
+            except BaseException:
+                await self.aclose()
+                raise
+        piece, self._ready = self._ready, b""
+        return piece
+
+    async def aclose(self) -> None:
+        """Let go of the connection, whatever has come; harmless when it was let go."""
+        if self._ready or not self._over:
+            self._error = self._error or Truncated(Reason.TRUNCATED, "it was left unread")
+        self._ready = b""
+        self._over = True
+        self._lease.end(reusable=False)
+        await self._stop_upload()
+
+    async def _receive(self) -> bytes:
+        """The next octets; b"" where the connection ended and the body with it."""
+        wire = self._lease.wire
+        try:
+            data = wire.receive_nowait()
+            if data is None:
+                data = await self._wait(wire)
+        except ssl.SSLEOFError:
+            # RFC 9112 §9.8: without a closure alert, anybody may have cut it off.
+            raise self._truncated("without closing TLS") from None
+        except OSError as broken:
+            raise self._truncated(broken.strerror or str(broken)) from None
+        if not data:
+            if not self._content.until_close or self._failure is not None:
+                raise self._truncated()
+            self._over = True
+            self._lease.end(reusable=False)
+        return data
+
+    async def _wait(self, wire: Wire) -> bytes:
+        with trio.CancelScope(deadline=trio.current_time() + self._stall) as scope:
+            return await wire.receive()
+        assert scope.cancelled_caught
+        raise Truncated(Reason.BODY_TIMEOUT, f"for {self._stall:g} s")
+
+    def _truncated(self, detail: str = "") -> Truncated:
+        failure = self._failure
+        if failure is None:
+            return Truncated(Reason.TRUNCATED, detail)
+        error = Truncated(failure.reason, failure.detail)
+        error.__cause__ = failure
+        return error
+
+    @property
+    def _failure(self) -> UpstreamError | None:
+        """What went wrong with the request that is still being sent."""
+        return self._upload.failure if self._upload is not None else None
+
+    def _take(self, data: bytes) -> None:
+        """Follow what was received; the body's end is seen here, but for that of an Endless."""
+        content = self._content
+        taken = content.feed(data)
+        if isinstance(taken, Malformed):
+            self._fail(Truncated(Reason.BAD_RESPONSE, taken.value))
+            return
+        self._ready = taken
+        if content.done:
+            self._over = True
+            sent = self._upload is None or self._upload.complete
+            self._lease.end(self._keep_alive and sent and not content.surplus)
+
+    def _fail(self, error: Truncated) -> None:
+        self._over = True
+        self._error = error
+        self._lease.end(reusable=False)
+        self._lease.server.failed(error)
+
+    async def _stop_upload(self) -> None:
+        if self._upload is not None and not self._upload.done.is_set():
+            await self._upload.stop()
