@@ -11,20 +11,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import trio
 
 from edgebox.http.dates import format_date
 
 
+class Moment(NamedTuple):
+    """One second, on every clock that somebody goes by.
+
+    `wall`: seconds since 1970, what HTTP dates are about; it may jump. `monotonic`:
+    time.monotonic(), what files are watched by. `steady`: the same, but counting on while
+    the machine is suspended, since what is stored grows old meanwhile.
+    """
+
+    wall: int
+    monotonic: float
+    steady: float
+
+
 class Epoch:
     """The current second and who wants to know when it ends.
 
-    `now` is wall time in whole seconds, `monotonic` is time.monotonic() at the turn,
-    `stamp` the Date and Server lines of every answer of this second.
+    `stamp` are the Date and Server lines of every answer of this second.
     """
 
-    __slots__ = ("_on_forget", "_on_turn", "_server", "monotonic", "now", "number", "stamp")
+    __slots__ = ("_on_forget", "_on_turn", "_server", "moment", "number", "stamp")
 
     def __init__(self, server: bytes = b"") -> None:
         self._server = b"Server: %s\r\n" % server if server else b""
@@ -32,6 +45,11 @@ class Epoch:
         self._on_forget: list[Callable[[], None]] = []
         self.number = 0
         self._read_clocks()
+
+    @property
+    def now(self) -> int:
+        """Wall time in whole seconds."""
+        return self.moment.wall
 
     def on_turn(self, call: Callable[[], None]) -> None:
         """Have `call` run once a second, after the clock has moved."""
@@ -62,6 +80,6 @@ class Epoch:
             self.turn()
 
     def _read_clocks(self) -> None:
-        self.now = int(time.time())
-        self.monotonic = time.monotonic()
-        self.stamp = b"Date: %s\r\n%s" % (format_date(self.now), self._server)
+        steady = time.clock_gettime(time.CLOCK_BOOTTIME)
+        self.moment = Moment(int(time.time()), time.monotonic(), steady)
+        self.stamp = b"Date: %s\r\n%s" % (format_date(self.moment.wall), self._server)

@@ -57,15 +57,17 @@ class Client:
 
     async def read_all(self) -> bytes:
         """Everything until the server closes."""
+        pieces = [self.buffer]
         with trio.fail_after(PATIENCE):
             while True:
                 try:
-                    data = await self.stream.receive_some(65536)
+                    pieces.append(await self.stream.receive_some(65536))
                 except trio.BrokenResourceError:
-                    return self.buffer
-                if not data:
-                    return self.buffer
-                self.buffer += data
+                    break
+                if not pieces[-1]:
+                    break
+        self.buffer = b"".join(pieces)
+        return self.buffer
 
     async def read_answer(self, method: str = "GET") -> Answer:
         """The next final response to a `method` request."""

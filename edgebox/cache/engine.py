@@ -60,19 +60,28 @@ class Engine:
         self._purges = purges
         self._clock = clock
         self._counts: Counter[str] = Counter()
+        # Whether requests of the express lane have this field, of those that Vary names.
+        self.sees: Callable[[bytes], bool] = lambda name: False
 
     def answer_nowait(self, request: Request, policy: RoutePolicy, now: Instant) -> Response | None:
         """A fresh answer from RAM, or None: the express lane asks here."""
         if not policy.enabled or request.method not in (b"GET", b"HEAD"):
             return None
-        kept = _choose(self._tiers.find_in_ram(primary_key(request, policy.keys)), request)
-        if kept is None or kept.content is None:
+        if policy.rules.bypass_cookies and not self.sees(b"cookie"):
             return None
-        decision = may_serve(request, kept.entry, policy.rules, now)
+        variants = self._tiers.find_in_ram(primary_key(request, policy.keys))
+        for kept in variants:
+            for name, _ in kept.entry.variant.selecting:
+                if not self.sees(name):
+                    return None
+        chosen = _choose(variants, request)
+        if chosen is None or chosen.content is None:
+            return None
+        decision = may_serve(request, chosen.entry, policy.rules, now)
         if decision.serve is not Serve.FRESH:
             return None
         handling = Handling(decision.reason, remaining=decision.remaining)
-        return from_kept(kept, request, handling, policy.name, now)
+        return from_kept(chosen, request, handling, policy.name, now)
 
     async def answer(
         self, request: Request, policy: RoutePolicy, fetch: Fetch, has_body: bool
@@ -178,6 +187,12 @@ class Engine:
         for group in invalidated.groups:
             await self.invalidate(Purge(Scope.GROUP, origin + b" " + group))
         self._counts["passed"] += 1
+        handling = Handling(ServeReason.METHOD, incoming.status)
+        return await from_incoming(incoming, answer, request, handling, policy.name)
+
+    async def relay(self, request: Request, incoming: Incoming, policy: RoutePolicy) -> Response:
+        """Pass an answer on that the cache has no part in."""
+        answer = Answer(incoming.status, Headers(incoming.fields), self._clock(), self._clock())
         handling = Handling(ServeReason.METHOD, incoming.status)
         return await from_incoming(incoming, answer, request, handling, policy.name)
 

@@ -12,7 +12,7 @@ import click
 from msgspec.structs import replace
 
 from edgebox.cli.options import config_option, load_or_exit
-from edgebox.config.schema import Config
+from edgebox.config.schema import Config, Route
 from edgebox.config.settle import look_at_machine, settle
 from edgebox.listen.sockets import ListenError, address_of, bind, close_listener
 
@@ -26,6 +26,9 @@ from edgebox.listen.sockets import ListenError, address_of, bind, close_listener
     help="Serve this directory to every host.",
 )
 @click.option(
+    "--upstream", default=None, metavar="URL", help="Put the cache before this app server."
+)
+@click.option(
     "--listen",
     multiple=True,
     default=(),
@@ -34,12 +37,16 @@ from edgebox.listen.sockets import ListenError, address_of, bind, close_listener
 )
 @click.option("--access-log", default=None, metavar="PATH|-|off", help="Where requests are logged.")
 def serve(
-    config: Path | None, root: Path | None, listen: tuple[str, ...], access_log: str | None
+    config: Path | None,
+    root: Path | None,
+    upstream: str | None,
+    listen: tuple[str, ...],
+    access_log: str | None,
 ) -> None:
     """Serve until told to stop: SIGTERM at once, SIGQUIT when all are answered."""
     asked, _ = load_or_exit(config)
     raise_descriptor_limit()
-    settled = settle(with_flags(asked, root, listen, access_log), look_at_machine())
+    settled = settle(with_flags(asked, root, upstream, listen, access_log), look_at_machine())
     with ExitStack() as stack:
         try:
             listeners = bind_all(settled, stack)
@@ -54,11 +61,20 @@ def serve(
 
 
 def with_flags(
-    config: Config, root: Path | None, listen: tuple[str, ...], access_log: str | None
+    config: Config,
+    root: Path | None,
+    upstream: str | None,
+    listen: tuple[str, ...],
+    access_log: str | None,
 ) -> Config:
     """`config` with what the command line says instead."""
     if root is not None:
         site = replace(config.site[0], hosts=("*",), root=str(root.absolute()), error_pages={})
+        config = replace(config, site=(site,))
+    if upstream is not None:
+        # With --root both: files where there is a root, the app server for all the rest
+        # would be a guess; so the app server gets every path.
+        site = replace(config.site[0], hosts=("*",), route=(Route(upstream=upstream),))
         config = replace(config, site=(site,))
     if listen:
         config = replace(config, server=replace(config.server, listen=listen))

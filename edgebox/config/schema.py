@@ -10,23 +10,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
-# Marks for the loader and the JSON Schema: how a number is written in the file.
-Size = Annotated[int, Meta(extra={"unit": "size"}, ge=0)]
-Seconds = Annotated[float, Meta(extra={"unit": "time"}, ge=0)]
-Rate = Annotated[int, Meta(extra={"unit": "rate"}, ge=0)]
-Count = Annotated[int, Meta(ge=0)]
-Positive = Annotated[int, Meta(ge=1)]
-
-
-def about(text: str) -> Meta:
-    """The description of a key."""
-    return Meta(description=text)
-
-
-class Record(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the file: unknown keys are refused."""
+from edgebox.config.marks import Count, Positive, Rate, Record, Seconds, Size, about
+from edgebox.config.upstreams import Upstream
 
 
 class Server(Record, frozen=True, kw_only=True):
@@ -166,6 +153,42 @@ class Log(Record, frozen=True, kw_only=True):
     ] = 16 * 1024 * 1024
 
 
+class Route(Record, frozen=True, kw_only=True):
+    """[[site.route]]: what paths below a prefix get; the longest prefix wins."""
+
+    path: Annotated[str, about('prefix of the path, starting with "/"')] = "/"
+    upstream: Annotated[
+        str, about('name of an [upstream.NAME], or a URL; "" leaves the path to files')
+    ] = ""
+    cache: Annotated[bool, about("answer from the cache, and store what may be stored")] = True
+    body_size: Annotated[Size, about("request bodies beyond get 413")] = 100 * 1024 * 1024
+    default_freshness: Annotated[
+        Seconds | None, about("freshness where the response states none; auto: guessed by RFC 9111")
+    ] = None
+    stale_while_revalidate: Annotated[
+        Seconds, about("serve stale this long while asking again, where the response is silent")
+    ] = 0.0
+    stale_if_error: Annotated[
+        Seconds, about("serve stale this long when the upstream fails, where it is silent")
+    ] = 0.0
+    set_cookie: Annotated[
+        Literal["refuse", "strip", "keep"], about("what becomes of answers that set a cookie")
+    ] = "refuse"
+    bypass_cookies: Annotated[
+        tuple[str, ...], about("cookies whose bearers are never answered from the cache")
+    ] = ()
+    drop_query: Annotated[
+        tuple[str, ...], about('query parameters that are no part of the key, as "utm_*"')
+    ] = ()
+    sort_query: Annotated[bool, about("query parameters in another order are the same key")] = False
+    host: Annotated[
+        Literal["client", "upstream"], about("whose Host the upstream is asked with")
+    ] = "client"
+    accel: Annotated[
+        str, about("directory that X-Sendfile and X-Accel-Redirect may name files in")
+    ] = ""
+
+
 class Site(Record, frozen=True, kw_only=True):
     """[[site]]: which hosts, and what they get."""
 
@@ -189,6 +212,38 @@ class Site(Record, frozen=True, kw_only=True):
     types: Annotated[
         dict[str, str], about('".ext" = "type/subtype", before the built-in table')
     ] = field(default_factory=dict)
+    route: tuple[Route, ...] = ()
+
+
+class Cache(Record, frozen=True, kw_only=True):
+    """[cache]: what app servers answered, kept for as long as HTTP lets it."""
+
+    name: Annotated[str, about("how Cache-Status and Via call this cache")] = "edgebox"
+    object_size: Annotated[Size, about("larger answers are kept on disk only")] = 1024 * 1024
+    dir: Annotated[str | None, about('directory on disk; "" keeps the cache in RAM only')] = None
+    dir_size: Annotated[Size, about("hard bound of the directory, least recently used first")] = (
+        10 * 1024 * 1024 * 1024
+    )
+    largest: Annotated[Size, about("answers larger than this are passed on, not stored")] = (
+        2 * 1024 * 1024 * 1024
+    )
+    targets: Annotated[
+        tuple[str, ...], about("fields that speak to this cache before Cache-Control (RFC 9213)")
+    ] = ("CDN-Cache-Control",)
+    variants: Annotated[Positive, about("variants of one URL that are kept")] = 32
+    pass_for: Annotated[
+        Seconds, about("how long an answer that may not be stored is remembered as such")
+    ] = 10.0
+    request_directives: Annotated[
+        bool, about("clients' Cache-Control counts; off: they cannot make the upstream work")
+    ] = True
+    trusted_proxies: Annotated[
+        tuple[str, ...], about("networks whose X-Forwarded-* and Forwarded are believed")
+    ] = ()
+    purge_from: Annotated[tuple[str, ...], about("networks that may PURGE")] = (
+        "127.0.0.0/8",
+        "::1/128",
+    )
 
 
 class Config(Record, frozen=True, kw_only=True):
@@ -198,5 +253,7 @@ class Config(Record, frozen=True, kw_only=True):
     limits: Limits = field(default_factory=Limits)
     files: Files = field(default_factory=Files)
     compression: Compression = field(default_factory=Compression)
+    cache: Cache = field(default_factory=Cache)
+    upstream: dict[str, Upstream] = field(default_factory=dict)
     log: Log = field(default_factory=Log)
     site: tuple[Site, ...] = (Site(),)

@@ -1,6 +1,6 @@
 """[upstream.NAME]: the app servers that a route can be passed to, as keys of edgebox.toml.
 
-Frozen records like those of `config/schema`, whose marks they use; no I/O. What a server's
+Frozen records like those of `config/schema`; no I/O. What a server's
 address means is `upstream/origin`'s business, what the numbers do is the rest of that room's.
 Defaults are meant for app servers on the same box or in the same rack.
 """
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from edgebox.config.schema import Count, Positive, Record, Seconds, Size, about
+from edgebox.config.marks import Count, Positive, Record, Seconds, Size, about
 
 Status = Annotated[int, Meta(ge=200, le=599)]
 Balance = Literal["round-robin", "least-connections", "random-two", "hash"]

@@ -17,6 +17,7 @@ import heapq
 import select
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import trio
 
@@ -37,13 +38,15 @@ READ_SIZE = 16 * 1024
 BATCH = 256  # events a poll
 ROUNDS = 16  # polls before other tasks get their turn
 LINGER = 0.001  # seconds; times ROUNDS, how late a file's change may be heard of
+MOST_DECIDING = 40  # fields, those of Vary included: an upstream may name what it likes
 TOGETHER = 64 * 1024  # up to here head and body are kept, and sent, as one piece
 
-# What can change an answer; everything else in a head is only logged.
+# What can change an answer, besides what some Vary names; all else in a head is only logged.
 DECIDING = frozenset(
     (
-        b"accept-encoding", b"connection", b"if-match", b"if-modified-since", b"if-none-match",
-        b"if-range", b"if-unmodified-since", b"range",
+        b"accept-encoding", b"cache-control", b"connection", b"host", b"if-match",
+        b"if-modified-since", b"if-none-match", b"if-range", b"if-unmodified-since", b"pragma",
+        b"range", b"via",
     )
 )  # fmt: skip
 
@@ -64,6 +67,7 @@ class Lane:
         self._memory = memory
         self._admission = admission
         self._respond_nowait = respond_nowait
+        self._deciding = DECIDING
         self._recogniser = Recogniser(DECIDING, service.rules.head.fields)
         self._epoll = select.epoll()
         self._listeners: dict[int, socket.socket] = {}
@@ -120,6 +124,17 @@ class Lane:
                 self._epoll.unregister(fd)
         self._listeners = {}
         self._close_idle()
+
+    def sees(self, name: bytes) -> bool:
+        """Whether requests that the lane makes out have the field `name`; the next ones will."""
+        if name in self._deciding:
+            return True
+        if len(self._deciding) < MOST_DECIDING:
+            with suppress(ValueError):  # a field that the lane leaves to the tasks
+                recogniser = Recogniser(self._deciding | {name}, self._service.rules.head.fields)
+                self._deciding, self._recogniser = self._deciding | {name}, recogniser
+                self._memory.forget_heads()
+        return False
 
     def statistics(self) -> dict[str, int]:
         return {"idle": len(self.idle), "tasks": self._admission.tasks} | self._memory.statistics()

@@ -66,9 +66,26 @@ class Stream:
     trailers: Callable[[], Fields] | None = None
 
 
+class Duplex(Protocol):
+    """Octets both ways: a connection that has switched protocols."""
+
+    async def receive(self) -> bytes: ...
+    async def send(self, data: bytes) -> None: ...
+    def send_eof(self) -> None: ...
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """Behind a 101: what the client sends goes to `duplex`, and the other way round."""
+
+    duplex: Duplex
+    length: int = 0
+
+
 # What a body can be: octets in RAM, pieces (multipart/byteranges), a file, or a stream.
 Piece = bytes | FileSlice
-Body = bytes | FileSlice | tuple[Piece, ...] | Stream
+Body = bytes | FileSlice | tuple[Piece, ...] | Stream | Switched
 
 
 def body_length(body: Body) -> int | None:
@@ -106,6 +123,8 @@ class Response:
         self.release()
         if isinstance(self.body, Stream) and self.body.close is not None:
             await self.body.close()
+        elif isinstance(self.body, Switched):
+            await self.body.duplex.aclose()
 
     def release(self) -> None:
         """Give back the files that the body holds."""

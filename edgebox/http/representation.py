@@ -22,8 +22,8 @@ class Representation:
     """Something with validators, of which parts can be taken.
 
     `kind` is its Content-Type, if it has one; `fields` go on 200, 206 and 304 alike
-    (RFC 9110 §15.4.5). `modified` is Last-Modified in seconds. `take(span)` gives octets or a slice of a file,
-    all of it for None. `remember` as in Response.
+    (RFC 9110 §15.4.5). `modified` is Last-Modified in seconds. `take(span)` gives octets
+    or a slice of a file, all of it for None. `remember` as in Response.
     """
 
     kind: bytes | None

@@ -5,7 +5,6 @@ This is the only place that knows every room. It imports neither click nor rich.
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -19,10 +18,9 @@ from edgebox.epoch import Epoch
 from edgebox.express.lane import Lane
 from edgebox.express.memory import Memory
 from edgebox.files.compression.client import CompressionClient
-from edgebox.files.store import Docroot, FileStore
+from edgebox.files.store import FileStore
 from edgebox.handlers import synthetic
-from edgebox.handlers.static import Static
-from edgebox.handlers.variants import Variants
+from edgebox.handlers.exchange import Exchange
 from edgebox.http.gate import HeadLimits
 from edgebox.http.message import Request, Response
 from edgebox.listen.admission import Admission
@@ -33,9 +31,9 @@ from edgebox.observe.counters import Counters
 from edgebox.observe.error_log import ErrorLog
 from edgebox.observe.recorder import Recorder
 from edgebox.observe.sink import Sink
-from edgebox.route.router import Router
+from edgebox.ops.caching import Caching
+from edgebox.ops.sites import make_router
 from edgebox.send.writer import SendLimits
-from edgebox.session.body import BodyReader
 from edgebox.session.cycle import Rules, Service
 from edgebox.session.tasks import TaskPerConnection
 
@@ -64,13 +62,12 @@ class Worker:
         recorder = Recorder(self._sinks[0], FORMATS[log.format](), self.errors)
         self.epoch = Epoch(config.server.name.encode())
         self.ledger = Ledger(_budget(config))
-        self.store = FileStore(
-            config.files, WorkingSet(config.files.working_set or 0, self.ledger),
-            self.epoch.forget, self.errors,
-        )  # fmt: skip
+        working_set = WorkingSet(config.files.working_set or 0, self.ledger)
+        self.store = FileStore(config.files, working_set, self.epoch.forget, self.errors)
         stack.callback(self.store.close)
         self._compression = self._make_compression(config)
-        self._router = self._make_router(config)
+        self.caching = Caching(config, working_set, self.epoch, self.errors)
+        self._router = make_router(config, self.store, self._compression, self.caching)
         readers = trio.CapacityLimiter(config.files.read_threads)
         rules = _rules(config.limits, config.files.sendfile_chunk, readers)
         self.counters = Counters()
@@ -87,39 +84,25 @@ class Worker:
             config.compression, config.compression.dir, partial(self.errors, "warning")
         )
 
-    def _make_router(self, config: Config) -> Router[Static]:
-        cache = None
-        if config.compression.enabled and config.compression.dir:
-            cache = Docroot(os.fsencode(config.compression.dir), "never")
-        variants = Variants(config.compression, cache, self._compression)
-        sites = [
-            (
-                site.hosts,
-                Static(site, Docroot(os.fsencode(site.root), site.symlinks), self.store, variants),
-            )
-            for site in config.site
-        ]
-        return Router(sites)
-
     def _make_front(self, config: Config) -> Lane | TaskPerConnection:
         if not config.server.express:
             return TaskPerConnection(self.service, self.admission)
         memory = Memory(self.ledger, HEADS, ANSWERS)
-        return Lane(self.service, memory, self.admission, self._respond_nowait)
+        lane = Lane(self.service, memory, self.admission, self._respond_nowait)
+        self.caching.engine.sees = lane.sees
+        return lane
 
-    async def _respond(self, request: Request, body: BodyReader, peer: bytes) -> Response:
-        # Before the answer, so that a body that is malformed gets its 400.
-        await body.discard(self._config.limits.body_discard)
-        site = self._router.pick(request.host)
+    async def _respond(self, exchange: Exchange) -> Response:
+        site = self._router.pick(exchange.request.host)
         if site is None:
             return synthetic.error(404)
-        return await site.answer(request, self.epoch.now, self.epoch.monotonic)
+        return await site.answer(exchange, self.epoch.moment)
 
     def _respond_nowait(self, request: Request) -> Response | None:
         site = self._router.pick(request.host)
         if site is None:
             return synthetic.error(404)
-        return site.answer_nowait(request, self.epoch.now, self.epoch.monotonic)
+        return site.answer_nowait(request, self.epoch.moment)
 
     def _turn(self) -> None:
         self.service.recorder.turn(self.epoch.now)
@@ -147,6 +130,7 @@ class Worker:
                 nursery.start_soon(sink.run)
             nursery.start_soon(self.epoch.run)
             await nursery.start(self.store.run)
+            await nursery.start(self.caching.run)
             if self._compression is not None:
                 await nursery.start(self._compression.run)
             await nursery.start(self.front.run, listeners)

@@ -51,7 +51,9 @@ def frame(response: Response, method: bytes, minor: int, keep_alive: bool, stamp
             lines.append(b"Content-Length: %d\r\n" % length)
         elif chunked:
             lines.append(b"Transfer-Encoding: chunked\r\n")
-    if not keep_alive:
+    if status == 101:
+        lines.append(b"Connection: upgrade\r\n")
+    elif not keep_alive:
         lines.append(b"Connection: close\r\n")
     elif minor == 0:
         lines.append(b"Connection: keep-alive\r\n")

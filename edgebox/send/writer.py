@@ -16,7 +16,7 @@ from enum import Enum
 import trio
 
 from edgebox.files.residency import is_resident, load_window
-from edgebox.http.message import Body, FileSlice, Response, Stream, StreamBroken
+from edgebox.http.message import Body, FileSlice, Response, Stream, StreamBroken, Switched
 from edgebox.listen.connection import Connection
 from edgebox.send.framing import Wire
 from edgebox.send.pace import Pace
@@ -79,8 +79,8 @@ class Writer:
             return Sent.GONE
 
     async def _write(self, wire: Wire, body: Body) -> Sent:
-        if isinstance(body, bytes):
-            await self.send_all((wire.head, body))
+        if isinstance(body, bytes | Switched):
+            await self.send_all((wire.head, body if isinstance(body, bytes) else b""))
             return Sent.WHOLE
         if isinstance(body, Stream):
             await self.send_all((wire.head,))

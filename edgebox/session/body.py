@@ -7,12 +7,14 @@ that a slow body does not keep a connection for ever.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import h11
 import trio
 
+from edgebox.handlers.exchange import BodyRefused
 from edgebox.http.chunked import ChunkGate
 from edgebox.http.faults import Fault
 from edgebox.listen.connection import Connection
@@ -20,13 +22,6 @@ from edgebox.send.pace import Pace
 from edgebox.session.head import Received, receive
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-class BodyRefused(Exception):
-    """The body cannot be read to its end. `fault` None: the client is gone."""
-
-    def __init__(self, fault: Fault | None) -> None:
-        self.fault = fault
 
 
 class BodyReader:
@@ -46,6 +41,11 @@ class BodyReader:
         self.finished = not self.framing.chunked and self._left == 0
         # The client waits for a word before it sends: 100, or a final answer.
         self.awaited = received.head.expects_continue and not self.finished
+
+    @property
+    def length(self) -> int | None:
+        """Octets of content as the head tells them: None for a chunked body."""
+        return None if self.framing.chunked else self.framing.length or 0
 
     async def read(self) -> AsyncGenerator[bytes, None]:
         """Pieces of content as they arrive. Raises BodyRefused."""

@@ -14,20 +14,23 @@ from dataclasses import dataclass, field
 import trio
 
 from edgebox.epoch import Epoch
+from edgebox.handlers.exchange import BodyRefused, Exchange
 from edgebox.handlers.synthetic import refusal
 from edgebox.http.faults import Fault
 from edgebox.http.gate import HeadLimits
-from edgebox.http.message import Request, Response
+from edgebox.http.headers import Fields
+from edgebox.http.message import Response, Switched
 from edgebox.listen.connection import Connection
 from edgebox.observe.counters import Counters
 from edgebox.observe.recorder import Recorder
 from edgebox.send.framing import frame, wants_keep_alive
 from edgebox.send.writer import SendLimits, Sent, Writer
-from edgebox.session.body import BodyReader, BodyRefused
+from edgebox.session.body import BodyReader
 from edgebox.session.head import Received, read_head, understand
+from edgebox.session.tunnel import relay
 
-# The request, its body, the client's address → the response. Raises BodyRefused.
-Respond = Callable[[Request, BodyReader, bytes], Awaitable[Response]]
+# Raises BodyRefused.
+Respond = Callable[[Exchange], Awaitable[Response]]
 
 CLEAN_UP = 2  # seconds that giving back what a response holds may take when all else ends
 
@@ -110,8 +113,15 @@ async def _answer(
 ) -> Turn:
     rules, request = service.rules, received.request
     body = BodyReader(conn, buffer, received, rules.body_rate, rules.body_window)
+    answering = True
+
+    async def send_interim(status: int, fields: Fields) -> None:
+        if answering and request.minor == 1:
+            head = frame(Response(status, fields, forwarded=True), request.method, 1, True, b"")
+            await Writer(conn, rules.send).send_rest((head.head,))
+
     try:
-        response = await service.respond(request, body, conn.peer)
+        response = await service.respond(Exchange(request, body, conn.peer, send_interim))
     except BodyRefused as refused:
         if refused.fault is None:
             return Turn(False)
@@ -119,6 +129,8 @@ async def _answer(
     except Exception as bug:
         service.recorder.bug(conn.peer, bug)
         response = refusal(Fault.INTERNAL)
+    finally:
+        answering = False  # whoever still fetches for others has no word to this client
     keep_alive = (
         body.finished
         and not service.draining
@@ -129,6 +141,8 @@ async def _answer(
     writer = Writer(conn, rules.send)
     try:
         sent = await writer.write(wire, response)
+        if isinstance(response.body, Switched) and sent is Sent.WHOLE:
+            await relay(conn, bytes(buffer), response.body.duplex)
     finally:
         with trio.move_on_after(CLEAN_UP, shield=True):
             await response.aclose()
@@ -136,6 +150,8 @@ async def _answer(
     service.note(conn, octets, response.status, body_octets, writer.sent)
     if sent is not Sent.WHOLE:
         service.recorder.cut(conn.peer, octets, sent, writer.broken)
+        return Turn(False)
+    if isinstance(response.body, Switched):
         return Turn(False)
     return Turn(wire.keep_alive and body.finished, linger=not body.finished)
 

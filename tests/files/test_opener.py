@@ -35,7 +35,9 @@ def www(tmp_path: Path) -> Path:
     return root
 
 
-def look(root: Path, path: bytes, symlinks: Symlinks = "within-root", nowait: bool = False) -> object:
+def look(
+    root: Path, path: bytes, symlinks: Symlinks = "within-root", nowait: bool = False
+) -> object:
     """The octets of the file, or what else there is."""
     return taken(open_file(Docroot(os.fsencode(root), symlinks), path, nowait=nowait))
 
@@ -254,7 +256,9 @@ def maze(www: Path) -> Path:
     return www
 
 
-names = st.sampled_from(["page", "sub", "deep", "up", "out", "root", "..", ".", "", "secret", "etc"])
+names = st.sampled_from(
+    ["page", "sub", "deep", "up", "out", "root", "..", ".", "", "secret", "etc"]
+)
 
 
 @given(parts=st.lists(names, max_size=6), symlinks=st.sampled_from(["within-root", "never"]))

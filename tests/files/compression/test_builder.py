@@ -8,15 +8,17 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 
 from edgebox.files.compression.builder import PIECE, Builder
 from edgebox.files.compression.jobs import Job, Outcome, Settings
 from edgebox.files.compression.newfile import NewFile
 from edgebox.files.compression.sweep import BLOCK
 from edgebox.files.compression.variants import settled_at, variant_name
-from edgebox.files.entry import Identity
+from edgebox.files.entry import Docroot, FileEntry, Identity, Missing
 
 MakeJob = Callable[..., Job]
 Decode = Callable[[bytes, bytes], bytes]
@@ -90,6 +92,25 @@ def test_what_does_not_get_smaller_leaves_a_marker_and_is_not_tried_again(
     assert (again.outcome, again.after) == (Outcome.THERE, 0)
 
 
+def test_what_does_not_get_smaller_is_given_up_before_it_fills_the_disk(
+    make_job: MakeJob,
+    settings: Settings,
+    prepare: Callable[..., Builder],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[int] = []
+    write = NewFile.write
+
+    def watch(file: NewFile, octets: bytes) -> None:
+        written.append(len(octets))
+        write(file, octets)
+
+    monkeypatch.setattr(NewFile, "write", watch)
+    job = make_job(octets=random.Random(1).randbytes(3 * PIECE))
+    assert prepare(settings).build(job).outcome is Outcome.NOT_SMALLER
+    assert 0 < sum(written) < job.identity.size
+
+
 def test_a_variant_that_is_there_is_not_made_again(
     make_job: MakeJob, settings: Settings, prepare: Callable[..., Builder], cache: Path
 ) -> None:
@@ -133,7 +154,7 @@ def test_a_source_that_changes_while_it_is_read_gives_no_variant(
     cache: Path,
     files_below: Find,
 ) -> None:
-    job = make_job("a.txt", LARGE)
+    job = make_job("a.txt", LARGE, b"zstd")  # which insists on the promised length
     looks = 0
 
     def breathe(seconds: float) -> None:
@@ -163,7 +184,9 @@ def test_a_source_that_changed_before_it_was_read_gives_no_variant(
     job = make_job("a.txt", LARGE)
     time.sleep(0.02)  # longer than a tick, so that the times differ
     change(docroot / "a.txt")
-    assert prepare(settings).build(job).outcome is Outcome.CHANGED
+    looks: list[float] = []
+    assert prepare(settings, looks.append).build(job).outcome is Outcome.CHANGED
+    assert looks == []  # not one piece was read
     assert files_below(cache) == []
 
 
@@ -264,6 +287,16 @@ def test_the_directory_stays_within_its_limit(
     assert swept >= 15
 
 
+def test_a_limit_that_was_lowered_holds_from_the_start(
+    make_job: MakeJob, cache: Path, prepare: Callable[..., Builder], files_below: Find
+) -> None:
+    builder = prepare(Settings(os.fsencode(cache), 1 << 20, {b"gzip": 6}))
+    jobs = [make_job(f"{n}.txt") for n in range(6)]
+    assert {builder.build(job).outcome for job in jobs} == {Outcome.KEPT}
+    prepare(Settings(os.fsencode(cache), 2 * BLOCK, {b"gzip": 6}))
+    assert len(files_below(cache)) == 2
+
+
 def test_a_variant_larger_than_the_whole_limit_is_refused(
     make_job: MakeJob, cache: Path, prepare: Callable[..., Builder], files_below: Find
 ) -> None:
@@ -281,6 +314,7 @@ def test_all_directories_are_there_before_the_first_variant(
     assert sum(path.is_dir() for path in cache.iterdir()) == 256
 
 
+@pytest.mark.slow
 def test_an_operator_may_empty_the_directory_at_any_time(
     make_job: MakeJob, settings: Settings, prepare: Callable[..., Builder], cache: Path
 ) -> None:
@@ -290,6 +324,31 @@ def test_an_operator_may_empty_the_directory_at_any_time(
     job = make_job()
     assert builder.build(job).outcome is Outcome.KEPT
     assert variant_of(job, cache).stat().st_size
+
+
+@pytest.mark.parametrize("unnamed", [True, False])
+async def test_the_file_store_hears_of_a_new_variant(
+    unnamed: bool,
+    rig: Any,
+    make_job: MakeJob,
+    settings: Settings,
+    prepare: Callable[..., Builder],
+    cache: Path,
+    text: bytes,
+    decode: Decode,
+) -> None:
+    """By an event alone: the clock stands still, and a missing variant is remembered."""
+    builder = prepare(settings)
+    builder._unnamed = unnamed
+    job = make_job()
+    where, name = Docroot(os.fsencode(cache), "never"), variant_name(job.identity, job.coding)
+    async with rig.running():
+        assert await rig.find(name, docroot=where) is Missing.NOT_FOUND
+        await trio.to_thread.run_sync(builder.build, job)
+        with trio.fail_after(10):
+            while not isinstance(found := await rig.find(name, docroot=where), FileEntry):
+                await trio.sleep(0.005)
+        assert decode(job.coding, found.content or b"") == text
 
 
 def test_leftovers_of_a_killed_helper_are_removed(settings: Settings, cache: Path) -> None:

@@ -106,6 +106,7 @@ async def test_the_queue_is_bounded_and_drops_are_counted(
     monkeypatch.setattr(module, "QUEUE", 5)
     for number in range(8):
         client.request(make_job(f"{number}.txt"))
+    client.request(make_job("0.txt", None))  # is in the queue: no drop
     assert client.statistics().queued == 5
     assert client.statistics().dropped == 3
 

@@ -93,7 +93,7 @@ def test_a_recount_removes_the_least_recently_used(tmp_path: Path) -> None:
 def test_a_burst_never_passes_the_limit(tmp_path: Path) -> None:
     limit = 20 * BLOCK
     room = Room(os.fsencode(tmp_path), limit)
-    for number in range(100):
+    for number in range(60):
         size = number * 731 % (3 * BLOCK)
         with room.admit(size):
             add(tmp_path, number, size, used=number)

@@ -1,0 +1,46 @@
+"""One request as a handler gets it, with what it may do to the client before it answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from edgebox.http.faults import Fault
+from edgebox.http.headers import Fields
+from edgebox.http.message import Request
+
+
+class BodyRefused(Exception):
+    """A request's body cannot be read to its end. `fault` None: the client is gone."""
+
+    def __init__(self, fault: Fault | None) -> None:
+        super().__init__(fault.text if fault is not None else "the client is gone")
+        self.fault = fault
+
+
+class RequestBody(Protocol):
+    """What comes behind a head. `length` is None for a chunked body, 0 for none."""
+
+    finished: bool
+
+    @property
+    def length(self) -> int | None: ...
+
+    def read(self) -> AsyncIterator[bytes]:
+        """Pieces of content as they arrive. Raises BodyRefused."""
+        ...
+
+    async def discard(self, limit: int) -> Fault | None:
+        """Read it off, up to `limit` octets; None when the next request may follow."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """`peer` is the client's address; `interim` sends a 1xx response ahead of the answer."""
+
+    request: Request
+    body: RequestBody
+    peer: bytes
+    interim: Callable[[int, Fields], Awaitable[None]]

@@ -1,0 +1,101 @@
+"""Puts the cache and its upstreams together from the configuration."""
+
+from __future__ import annotations
+
+import trio
+
+from edgebox.cache.answer import Instant
+from edgebox.cache.engine import Engine
+from edgebox.cache.fetching import Fetcher, FetchLimits
+from edgebox.cache.flight import RoutePolicy
+from edgebox.cache.purges import RecentPurges
+from edgebox.cache.rules import CacheRules, KeyRules, SetCookie
+from edgebox.cache.shelf import Shelf
+from edgebox.cache.tiers import Tiers
+from edgebox.config.schema import Config, Route
+from edgebox.config.upstreams import Upstream
+from edgebox.epoch import Epoch
+from edgebox.handlers.forward import ForwardRules, parse_networks
+from edgebox.handlers.proxy import Proxy, ProxyRules
+from edgebox.memory.workingset import WorkingSet
+from edgebox.observe.error_log import ErrorLog
+from edgebox.upstream.group import UpstreamGroup
+from edgebox.upstream.origin import parse_origin
+
+
+class Caching:
+    """The engine, and a group for each upstream that some route names."""
+
+    def __init__(
+        self, config: Config, working_set: WorkingSet, epoch: Epoch, errors: ErrorLog
+    ) -> None:
+        self._config = config
+        self._errors = errors
+        self._epoch = epoch
+        purges = RecentPurges()
+        tiers = Tiers(Shelf(working_set, whole_keys=False))
+        limits = FetchLimits(config.cache.object_size, config.cache.largest)
+        self._fetcher = Fetcher(tiers, purges, self._now, limits, self._tell_bug)
+        self.engine = Engine(tiers, self._fetcher, purges, self._now)
+        self._groups: dict[str, UpstreamGroup] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep fetches and upstreams going until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._fetcher.run)
+            for group in self._groups.values():
+                await nursery.start(group.run)
+            task_status.started()
+
+    def make_proxy(self, route: Route) -> Proxy:
+        """The handler of a route that an upstream answers."""
+        cache = self._config.cache
+        host = None
+        if route.host == "upstream":
+            first = self._upstream(route.upstream).servers[0]
+            host = parse_origin(first if isinstance(first, str) else first.url).authority.encode()
+        forward = ForwardRules(
+            cache.name.encode(), parse_networks(cache.trusted_proxies), host=host
+        )
+        rules = ProxyRules(forward, self._policy(route), route.body_size)
+        return Proxy(rules, self._group(route.upstream), self.engine, self._errors)
+
+    def statistics(self) -> dict[str, object]:
+        groups = {name: group.statistics() for name, group in self._groups.items()}
+        return {"cache": self.engine.statistics(), "upstreams": groups}
+
+    def _policy(self, route: Route) -> RoutePolicy:
+        cache = self._config.cache
+        freshness = route.default_freshness
+        rules = CacheRules(
+            targets=tuple(name.lower().encode() for name in cache.targets),
+            default_freshness=None if freshness is None else int(freshness),
+            stale_while_revalidate=int(route.stale_while_revalidate),
+            stale_if_error=int(route.stale_if_error),
+            set_cookie=SetCookie(route.set_cookie),
+            request_directives=cache.request_directives,
+            bypass_cookies=tuple(name.encode() for name in route.bypass_cookies),
+            variants=cache.variants,
+        )
+        keys = KeyRules(
+            drop_query=tuple(name.encode() for name in route.drop_query),
+            sort_query=route.sort_query,
+        )
+        return RoutePolicy(rules, keys, cache.name.encode(), cache.pass_for, route.cache)
+
+    def _group(self, name: str) -> UpstreamGroup:
+        if name not in self._groups:
+            self._groups[name] = UpstreamGroup(name, self._upstream(name), self._errors)
+        return self._groups[name]
+
+    def _upstream(self, name: str) -> Upstream:
+        """The upstream of that name; a URL stands for one with this one server."""
+        return self._config.upstream.get(name) or Upstream(servers=(name,))
+
+    def _now(self) -> Instant:
+        # The epoch's, as the lane reads it: a stamp taken between two turns would be read
+        # as a second younger than it is.
+        return Instant(self._epoch.moment.wall, self._epoch.moment.steady)
+
+    def _tell_bug(self, problem: Exception) -> None:
+        self._errors("error", f"internal error in a fetch: {problem!r}")
