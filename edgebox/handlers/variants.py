@@ -117,5 +117,7 @@ class Variants:
             return None
         if found.size == 0:
             return None  # the helper's mark for: coded, it was no smaller
-        # Validators are the source's own, so that a variant made again stays the same.
-        return Selected(found, entry, b'%s-%s"' % (entry.etag[:-1], coding), coding, True)
+        # Made of the source's validator, so that a variant made again is still the same; with
+        # its length, so that what another level or library made of the source is another.
+        etag = b'%s-%s-%x"' % (entry.etag[:-1], coding, found.size)
+        return Selected(found, entry, etag, coding, True)
