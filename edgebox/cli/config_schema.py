@@ -13,8 +13,9 @@ import click
 import msgspec
 
 from edgebox.config.dump import plain_setting
-from edgebox.config.keys import Key, keys_of, table_of
-from edgebox.config.schema import Config, Record
+from edgebox.config.keys import Key, keys_of, table_of, tables_below
+from edgebox.config.marks import Record
+from edgebox.config.schema import Config
 from edgebox.config.units import Unit
 
 
@@ -27,8 +28,7 @@ def config_schema() -> None:
 def json_schema() -> dict[str, Any]:
     """A JSON Schema (2020-12) of the whole file; keys that are not in it are refused."""
     schema = msgspec.json.schema(Config)
-    tables: list[type[Record]] = [Config]
-    tables += [table for key in keys_of(Config).values() if (table := table_of(key.kind))]
+    tables: list[type[Record]] = [Config, *(table for _, table in tables_below(Config))]
     for table in tables:
         properties = schema["$defs"][table.__name__]["properties"]
         for name, key in keys_of(table).items():

@@ -12,7 +12,7 @@ import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -20,45 +20,76 @@ import msgspec
 from edgebox.cli.options import config_option, load_or_exit
 from edgebox.config.schema import Config
 from edgebox.config.settle import look_at_machine
-from edgebox.config.units import parse_size, parse_time
 from edgebox.plan import report
 from edgebox.plan.assumptions import Costs, Overrides
 from edgebox.plan.facts import Facts, FactsError, decode, encode
 from edgebox.plan.figures import Plan
 from edgebox.plan.planner import plan as plan_for
-from edgebox.plan.whatif import WhatIfError, change, parse_memory, parse_speed
+from edgebox.plan.whatif import (
+    WhatIfError,
+    change,
+    parse_memory,
+    parse_object_size,
+    parse_round_trip,
+    parse_speed,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def quantity(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A callback that reads an option's text, which must not come to nothing."""
+    """A callback that reads an option's text; the ValueError of `read` is the message."""
 
     def convert(ctx: click.Context, param: click.Parameter, text: str | None) -> Any:
         try:
-            value = None if text is None else read(text)
+            return None if text is None else read(text)
         except ValueError as problem:
             raise click.BadParameter(str(problem)) from problem
-        if value == 0:
-            raise click.BadParameter("more than nothing is wanted")
-        return value
 
     return convert
 
 
+FILE = click.Path(allow_dash=True, dir_okay=False)
+
 OVERRIDES = (
-    click.option("--nic", "speed", callback=quantity(parse_speed), default=None,
-                 metavar="SPEED", help='The link\'s speed, as "1G", where the card is silent.'),
-    click.option("--memory", callback=quantity(parse_memory), default=None, metavar="SIZE",
-                 help="Memory that edgebox may use at most."),
-    click.option("--workers", type=click.IntRange(1), default=None, metavar="N",
-                 help="Processes that answer."),
-    click.option("--object-size", callback=quantity(parse_size), default=None, metavar="SIZE",
-                 help="Mean size of an answer. Default: that of the files below the roots."),
-    click.option("--round-trip", callback=quantity(parse_time), default=None, metavar="TIME",
-                 help="To a far client and back. Default: 100ms."),
-)  # fmt: skip
+    click.option(
+        "--nic",
+        "speed",
+        callback=quantity(parse_speed),
+        default=None,
+        metavar="SPEED",
+        help='The link\'s speed, as "1G", where the card is silent.',
+    ),
+    click.option(
+        "--memory",
+        callback=quantity(parse_memory),
+        default=None,
+        metavar="SIZE",
+        help="Memory that edgebox may use at most.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(1),
+        default=None,
+        metavar="N",
+        help="Processes that answer.",
+    ),
+    click.option(
+        "--object-size",
+        callback=quantity(parse_object_size),
+        default=None,
+        metavar="SIZE",
+        help="Mean size of an answer. Default: that of the files below the roots.",
+    ),
+    click.option(
+        "--round-trip",
+        callback=quantity(parse_round_trip),
+        default=None,
+        metavar="TIME",
+        help="To a far client and back. Default: 100ms.",
+    ),
+)
 
 
 def override_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -81,7 +112,7 @@ def override_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--facts",
     "known",
-    type=click.File("rb"),
+    type=FILE,
     default=None,
     metavar="FILE",
     help="Plan for the machine in FILE, as --save-facts wrote it, and not for this one.",
@@ -89,7 +120,7 @@ def override_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--save-facts",
     "save",
-    type=click.File("wb", lazy=True),
+    type=FILE,
     default=None,
     metavar="FILE",
     help='Write what is known of the machine; "-" prints that alone.',
@@ -114,8 +145,8 @@ def plan(
     config: Path | None,
     as_json: bool,
     explain: str | None,
-    known: BinaryIO | None,
-    save: BinaryIO | None,
+    known: str | None,
+    save: str | None,
     what_if: str | None,
     measured: bool,
     interface: str | None,
@@ -130,8 +161,9 @@ def plan(
     asked, _ = load_or_exit(config)
     facts = _look(asked, interface) if known is None else _read(known)
     if save is not None:
-        save.write(encode(facts))
-        if save.name == "-":
+        with click.open_file(save, "wb") as file:
+            file.write(encode(facts))
+        if save == "-":
             return
     if measured:
         overrides = msgspec.structs.replace(overrides, costs=_measure())
@@ -164,11 +196,13 @@ def _look(config: Config, interface: str | None) -> Facts:
     )
 
 
-def _read(file: BinaryIO) -> Facts:
+def _read(name: str) -> Facts:
     try:
-        return decode(file.read())
-    except FactsError as problem:
-        click.echo(f"{file.name}: {problem}", err=True)
+        with click.open_file(name, "rb") as file:
+            return decode(file.read())
+    except (OSError, FactsError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        click.echo(f"{name}: {reason}", err=True)
         raise SystemExit(1) from problem
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from edgebox.cli.options import config_option, load_or_exit
 from edgebox.config.schema import Config, Route
 from edgebox.config.settle import look_at_machine, settle
+from edgebox.config.upstream_checks import wrong_origin
 from edgebox.listen.sockets import ListenError, address_of, bind, close_listener
 
 
@@ -45,6 +46,10 @@ def serve(
 ) -> None:
     """Serve until told to stop: SIGTERM at once, SIGQUIT when all are answered."""
     asked, _ = load_or_exit(config)
+    if upstream is not None and (problem := wrong_origin(upstream)):
+        raise click.BadParameter(problem, param_hint="--upstream")
+    if upstream is not None and root is not None:
+        raise click.UsageError("--root and --upstream both claim every path: use edgebox.toml")
     raise_descriptor_limit()
     settled = settle(with_flags(asked, root, upstream, listen, access_log), look_at_machine())
     with ExitStack() as stack:
@@ -55,7 +60,7 @@ def serve(
 
             addresses = " ".join(address_of(sock) for sock in listeners)
             run_worker(settled, listeners, lambda: click.echo(f"edgebox: ready on {addresses}"))
-        except (ListenError, OSError) as problem:
+        except (ListenError, OSError, RuntimeError) as problem:
             click.echo(f"edgebox: {problem}", err=True)
             sys.exit(1)
 
@@ -69,12 +74,18 @@ def with_flags(
 ) -> Config:
     """`config` with what the command line says instead."""
     if root is not None:
-        site = replace(config.site[0], hosts=("*",), root=str(root.absolute()), error_pages={})
+        site = replace(
+            config.site[0], hosts=("*",), root=str(root.absolute()), error_pages={}, route=()
+        )
         config = replace(config, site=(site,))
     if upstream is not None:
-        # With --root both: files where there is a root, the app server for all the rest
-        # would be a guess; so the app server gets every path.
-        site = replace(config.site[0], hosts=("*",), route=(Route(upstream=upstream),))
+        site = replace(
+            config.site[0],
+            hosts=("*",),
+            root="",
+            error_pages={},
+            route=(Route(upstream=upstream),),
+        )
         config = replace(config, site=(site,))
     if listen:
         config = replace(config, server=replace(config.server, listen=listen))

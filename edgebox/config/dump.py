@@ -9,48 +9,63 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from edgebox.config.keys import Key, keys_of, table_of
-from edgebox.config.schema import Config, Record
-from edgebox.config.toml import write_key, write_value
+from edgebox.config.keys import Key, keys_of
+from edgebox.config.marks import Record
+from edgebox.config.schema import Config
+from edgebox.config.toml import KeyPath, write_header, write_key, write_value
 from edgebox.config.units import format_quantity
 
 
 def dump(config: Config, asked: Config | None = None) -> str:
     """`config` as TOML. What is None in `asked` but not in `config` is marked `# auto`."""
-    return "\n".join(_lines(config, asked or config))
+    asked = asked or config
+    lines: list[str] = []
+    for name in keys_of(Config):
+        lines += _tables(getattr(config, name), getattr(asked, name), (name,))
+    return "\n".join(lines)
 
 
-def _lines(config: Config, asked: Config) -> Iterator[str]:
-    for name, key in keys_of(Config).items():
-        value, before = getattr(config, name), getattr(asked, name)
-        if isinstance(value, Record):
-            yield f"[{name}]"
-            yield from _table(value, before, name)
-        else:
+def _tables(value: Any, asked: Any, path: KeyPath) -> Iterator[str]:
+    """What the tables of one key hold: one, several in order, several by name, or pairs."""
+    match value:
+        case Record():
+            yield write_header(path)
+            yield from _table(value, asked, path)
+        case tuple():
             for number, record in enumerate(value):
-                yield f"[[{name}]]"
-                yield from _table(record, before[number], name)
-        assert table_of(key.kind), name
+                yield from _tables(record, asked[number], (*path, number))
+        case dict() if any(isinstance(inner, Record) for inner in value.values()):
+            for name, record in value.items():
+                yield from _tables(record, asked[name], (*path, name))
+        case dict() if value:
+            yield write_header(path)
+            yield from (f"{write_key(k)} = {write_value(v)}" for k, v in value.items())
+            yield ""
 
 
-def _table(record: Record, asked: Record, path: str) -> Iterator[str]:
+def _table(record: Record, asked: Record, path: KeyPath) -> Iterator[str]:
     below = []
     for name, key in keys_of(type(record)).items():
-        value = getattr(record, name)
-        if isinstance(value, dict) and value:
-            below.append((name, value))  # after the plain keys, or those would belong to it
+        value, before = getattr(record, name), getattr(asked, name)
+        if key.is_table and value:
+            below.append((name, value, before))  # last, or the plain keys would belong to it
             continue
-        mark = "  # auto" if getattr(asked, name) is None and value is not None else ""
+        mark = "  # auto" if before is None and value is not None else ""
         yield f"{name} = {write_value(plain_setting(value, key))}{mark}"
     yield ""
-    for name, pairs in below:
-        yield f"[{path}.{name}]"
-        yield from (f"{write_key(k)} = {write_value(v)}" for k, v in pairs.items())
-        yield ""
+    for name, value, before in below:
+        yield from _tables(value, before, (*path, name))
 
 
 def plain_setting(value: Any, key: Key) -> Any:
     """The value of a key as plain TOML has it: a text where it has a unit or is auto."""
-    if value is None:
-        return "auto"
-    return format_quantity(value, key.unit) if key.unit else value
+    match value:
+        case None:
+            return "auto"
+        case Record():
+            keys = keys_of(type(value))
+            return {name: plain_setting(getattr(value, name), keys[name]) for name in keys}
+        case tuple():
+            return [plain_setting(item, key) for item in value]
+        case _:
+            return format_quantity(value, key.unit) if key.unit else value

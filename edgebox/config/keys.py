@@ -5,12 +5,14 @@ msgspec keeps a type in layers (Annotated, "or None"); here they are taken off o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 
 import msgspec.inspect as inspect
 
-from edgebox.config.schema import Record
+from edgebox.config.marks import Record
+from edgebox.config.toml import KeyPath
 from edgebox.config.units import UNITS, Unit
 
 
@@ -23,6 +25,20 @@ class Key:
     unit: Unit | None  # how the number is written; None: as a plain TOML value
     auto: bool  # "auto" is allowed
     about: str
+    required: bool
+
+    def holding(self, kind: inspect.Type) -> Key:
+        """What a member of this key must be, or one of several kinds that it may be."""
+        return replace(self, kind=kind, auto=False, required=False)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether what it holds is written below a header of its own, not behind "="."""
+        match self.kind:
+            case inspect.VarTupleType(item_type=inner):
+                return isinstance(inner, inspect.StructType)
+            case _:
+                return isinstance(self.kind, inspect.StructType | inspect.DictType)
 
 
 @cache  # msgspec takes some milliseconds for it
@@ -45,13 +61,40 @@ def _key(field: inspect.Field) -> Key:
                 auto = True
                 (kind,) = (t for t in types if not isinstance(t, inspect.NoneType))
             case _:
-                return Key(field.name, kind, unit, auto, about)
+                return Key(field.name, kind, unit, auto, about, field.required)
 
 
 def table_of(kind: inspect.Type) -> type[Record] | None:
-    """The record that a key of this kind holds, be it one table or an array of them."""
-    if isinstance(kind, inspect.VarTupleType):
-        kind = kind.item_type
-    if isinstance(kind, inspect.StructType) and issubclass(kind.cls, Record):
-        return kind.cls
-    return None
+    """The record that this kind holds: one, several in order or by name, or as one choice."""
+    match kind:
+        case inspect.StructType(cls=cls) if issubclass(cls, Record):
+            return cls
+        case inspect.VarTupleType(item_type=inner) | inspect.DictType(value_type=inner):
+            return table_of(inner)
+        case inspect.UnionType(types=types):
+            return next((table for choice in types if (table := table_of(choice))), None)
+        case _:
+            return None
+
+
+def opened_by(key: Key, path: KeyPath) -> KeyPath:
+    """Where the table, or one of the tables, of `key` is: `path` is that of the table with it.
+
+    The index of one of several is 0, a name that the operator gives "NAME".
+    """
+    match key.kind:
+        case inspect.VarTupleType():
+            return (*path, key.name, 0)
+        case inspect.DictType() if table_of(key.kind):
+            return (*path, key.name, "NAME")
+        case _:
+            return (*path, key.name)
+
+
+def tables_below(table: type[Record], path: KeyPath = ()) -> Iterator[tuple[KeyPath, type[Record]]]:
+    """Every table that the file may have below `table`, with a path as `opened_by` makes it."""
+    for key in keys_of(table).values():
+        if record := table_of(key.kind):
+            below = opened_by(key, path)
+            yield below, record
+            yield from tables_below(record, below)

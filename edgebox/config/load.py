@@ -14,12 +14,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from edgebox.config.checks import check, check_hosts
+from edgebox.config.checks import check, check_hosts, check_upstreams_named
 from edgebox.config.convert import convert
 from edgebox.config.lines import key_lines, line_of
 from edgebox.config.problems import ConfigError, Finding, Problem
-from edgebox.config.schema import Config, Site
+from edgebox.config.schema import Config, Route, Site
 from edgebox.config.toml import write_path
+from edgebox.config.upstreams import Upstream
 
 __all__ = ["ConfigError", "Problem", "find_config", "load", "load_text"]
 
@@ -64,9 +65,11 @@ def load_text(text: str, name: str) -> Config:
 
     Raises ConfigError with all its problems.
     """
-    config, findings = convert(_parse(text, name))
+    tree = _parse(text, name)
+    config, findings = convert(tree)
     config = _absolute(config, Path(name).absolute().parent)
     findings.extend(check(config))
+    findings.extend(check_upstreams_named(config.site, _names(tree.get("upstream"))))
     if not any(path[:1] == ("site",) for path, _ in findings):
         findings.extend(check_hosts(config.site))  # not told of hosts that are wrong anyway
     if findings:
@@ -88,6 +91,11 @@ def _parse(text: str, name: str) -> dict[str, Any]:
         raise _failure(name, line, f"not TOML: {what}{column}") from error
 
 
+def _names(table: object) -> list[str]:
+    """As the file has them: an upstream that is wrong is left out, yet may be referred to."""
+    return list(table) if isinstance(table, dict) else []
+
+
 def _failure(file: str, line: int | None, text: str) -> ConfigError:
     return ConfigError((Problem(file, line, "", text),))
 
@@ -107,17 +115,27 @@ def _absolute(config: Config, base: Path) -> Config:
     def log(target: str) -> str:
         return target if target in ("", "-", "off") else path(target)
 
+    def route(route: Route) -> Route:
+        return replace(route, accel=route.accel and path(route.accel))
+
     def site(site: Site) -> Site:
         return replace(
             site,
             root=site.root and path(site.root),
             hosts=tuple(host.lower() for host in site.hosts),
+            route=tuple(map(route, site.route)),
         )
 
-    directory = config.compression.dir
+    def upstream(upstream: Upstream) -> Upstream:
+        tls = upstream.tls
+        return replace(upstream, tls=replace(tls, ca=tls.ca and path(tls.ca)))
+
+    variants, answers = config.compression.dir, config.cache.dir
     return replace(
         config,
-        compression=replace(config.compression, dir=directory and path(directory)),
+        compression=replace(config.compression, dir=variants and path(variants)),
+        cache=replace(config.cache, dir=answers and path(answers)),
+        upstream={name: upstream(record) for name, record in config.upstream.items()},
         log=replace(config.log, access=log(config.log.access), error=log(config.log.error)),
         site=tuple(map(site, config.site)),
     )

@@ -9,6 +9,8 @@ from msgspec import Meta, Struct
 # Marks for the loader and the JSON Schema: how a number is written in the file.
 Size = Annotated[int, Meta(extra={"unit": "size"}, ge=0)]
 Seconds = Annotated[float, Meta(extra={"unit": "time"}, ge=0)]
+# For what is given up when it is over: 0 would give up before it has begun.
+Timeout = Annotated[float, Meta(extra={"unit": "time"}, ge=0.001)]
 Rate = Annotated[int, Meta(extra={"unit": "rate"}, ge=0)]
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]

@@ -154,38 +154,48 @@ class Log(Record, frozen=True, kw_only=True):
 
 
 class Route(Record, frozen=True, kw_only=True):
-    """[[site.route]]: what paths below a prefix get; the longest prefix wins."""
+    """[[site.route]]: who answers the paths below a prefix; the longest prefix wins."""
 
-    path: Annotated[str, about('prefix of the path, starting with "/"')] = "/"
+    path: Annotated[
+        str, about('prefix: "/app" is /app and all below it, "/app/" only what is below')
+    ] = "/"
     upstream: Annotated[
         str, about('name of an [upstream.NAME], or a URL; "" leaves the path to files')
     ] = ""
     cache: Annotated[bool, about("answer from the cache, and store what may be stored")] = True
     body_size: Annotated[Size, about("request bodies beyond get 413")] = 100 * 1024 * 1024
     default_freshness: Annotated[
-        Seconds | None, about("freshness where the response states none; auto: guessed by RFC 9111")
+        Seconds | None,
+        about("how long an answer is fresh that does not say; auto: guessed from Last-Modified"),
     ] = None
     stale_while_revalidate: Annotated[
-        Seconds, about("serve stale this long while asking again, where the response is silent")
+        Seconds, about("serve stale for so long while asking again, where the answer is silent")
     ] = 0.0
     stale_if_error: Annotated[
-        Seconds, about("serve stale this long when the upstream fails, where it is silent")
+        Seconds, about("serve stale for so long if the upstream fails, where the answer is silent")
     ] = 0.0
     set_cookie: Annotated[
-        Literal["refuse", "strip", "keep"], about("what becomes of answers that set a cookie")
+        Literal["refuse", "strip", "keep"],
+        about("answers that set a cookie: not stored, stored without it, or stored with it"),
     ] = "refuse"
     bypass_cookies: Annotated[
-        tuple[str, ...], about("cookies whose bearers are never answered from the cache")
+        tuple[str, ...],
+        about('whoever sends one of these cookies gets nothing stored; "wp_*" is a pattern'),
     ] = ()
     drop_query: Annotated[
-        tuple[str, ...], about('query parameters that are no part of the key, as "utm_*"')
+        tuple[str, ...],
+        about('query parameters that make no other page; "utm_*" is a pattern'),
     ] = ()
-    sort_query: Annotated[bool, about("query parameters in another order are the same key")] = False
+    sort_query: Annotated[
+        bool, about("URLs that differ in the order of their parameters are the same page")
+    ] = False
     host: Annotated[
-        Literal["client", "upstream"], about("whose Host the upstream is asked with")
+        Literal["client", "upstream"],
+        about("Host that the upstream is asked with: the client's, or that of its first URL"),
     ] = "client"
     accel: Annotated[
-        str, about("directory that X-Sendfile and X-Accel-Redirect may name files in")
+        str,
+        about('directory that X-Sendfile and X-Accel-Redirect may name files in; "" forbids it'),
     ] = ""
 
 
@@ -195,7 +205,10 @@ class Site(Record, frozen=True, kw_only=True):
     hosts: Annotated[
         tuple[str, ...], about('exact, "*.example.com", or "*" for whatever is left')
     ] = ("*",)
-    root: Annotated[str, about('directory of the files; "" is the packaged welcome site')] = ""
+    root: Annotated[
+        str,
+        about('directory of the files; "" is none where a route takes "/", else the welcome site'),
+    ] = ""
     index: Annotated[
         tuple[str, ...], about("what a directory answers with: the first of these it holds")
     ] = ("index.html",)
@@ -212,15 +225,28 @@ class Site(Record, frozen=True, kw_only=True):
     types: Annotated[
         dict[str, str], about('".ext" = "type/subtype", before the built-in table')
     ] = field(default_factory=dict)
-    route: tuple[Route, ...] = ()
+    route: Annotated[
+        tuple[Route, ...],
+        about("who answers which paths; what none takes is files: [[site.route]]"),
+    ] = ()
+
+    @property
+    def is_proxied(self) -> bool:
+        """Whether an upstream answers every path that no other route takes."""
+        return any(route.path == "/" and route.upstream for route in self.route)
 
 
 class Cache(Record, frozen=True, kw_only=True):
     """[cache]: what app servers answered, kept for as long as HTTP lets it."""
 
-    name: Annotated[str, about("how Cache-Status and Via call this cache")] = "edgebox"
-    object_size: Annotated[Size, about("larger answers are kept on disk only")] = 1024 * 1024
-    dir: Annotated[str | None, about('directory on disk; "" keeps the cache in RAM only')] = None
+    name: Annotated[
+        str, about("our name in Cache-Status and Via: of two boxes in a row, each needs its own")
+    ] = "edgebox"
+    object_size: Annotated[Size, about("larger answers take no RAM, only disk")] = 1024 * 1024
+    dir: Annotated[
+        str | None,
+        about('auto: $CACHE_DIRECTORY, /var/cache/edgebox or ~/.cache; "" keeps all in RAM'),
+    ] = None
     dir_size: Annotated[Size, about("hard bound of the directory, least recently used first")] = (
         10 * 1024 * 1024 * 1024
     )
@@ -228,14 +254,18 @@ class Cache(Record, frozen=True, kw_only=True):
         2 * 1024 * 1024 * 1024
     )
     targets: Annotated[
-        tuple[str, ...], about("fields that speak to this cache before Cache-Control (RFC 9213)")
+        tuple[str, ...],
+        about(
+            "fields that mean this cache and go before Cache-Control (RFC 9213), first one first"
+        ),
     ] = ("CDN-Cache-Control",)
-    variants: Annotated[Positive, about("variants of one URL that are kept")] = 32
+    variants: Annotated[Positive, about("variants of one URL that are kept (Vary)")] = 32
     pass_for: Annotated[
-        Seconds, about("how long an answer that may not be stored is remembered as such")
+        Seconds,
+        about("how long requests do not wait for each other after an answer not to be stored"),
     ] = 10.0
     request_directives: Annotated[
-        bool, about("clients' Cache-Control counts; off: they cannot make the upstream work")
+        bool, about("obey clients' Cache-Control; off: nobody can make the upstream work")
     ] = True
     trusted_proxies: Annotated[
         tuple[str, ...], about("networks whose X-Forwarded-* and Forwarded are believed")

@@ -37,7 +37,10 @@ class Machine:
 
 
 def settle(config: Config, machine: Machine) -> Config:
-    """`config` with a value for each "auto", and the welcome site for an empty root."""
+    """`config` with a value for each "auto", and the welcome site where a site has nothing.
+
+    A route's `default_freshness` stays None: the cache guesses it anew for each answer.
+    """
     limits, files = config.limits, config.files
 
     # An eighth for large files, the rest for clients: each has a socket, and now and then a
@@ -65,7 +68,10 @@ def settle(config: Config, machine: Machine) -> Config:
         compression=replace(
             config.compression, dir=_or(config.compression.dir, f"{machine.cache}/compressed")
         ),
-        site=tuple(site if site.root else _welcome(site) for site in config.site),
+        cache=replace(config.cache, dir=_or(config.cache.dir, f"{machine.cache}/responses")),
+        site=tuple(
+            site if site.root or site.is_proxied else _welcome(site) for site in config.site
+        ),
     )
 
 
@@ -79,7 +85,7 @@ def _welcome(site: Site) -> Site:
 
 
 def welcome_root() -> Path:
-    """The packaged site that is served where none is configured."""
+    """The packaged site: served where neither files nor an upstream are configured."""
     return Path(__file__).parent.parent / "welcome"
 
 

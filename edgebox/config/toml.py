@@ -47,3 +47,9 @@ def write_path(path: KeyPath) -> str:
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{write_key(step)}"
     return text.removeprefix(".")
+
+
+def write_header(path: KeyPath) -> str:
+    """`[upstream.app]`; `[[site.route]]` where the path ends on the index of one of several."""
+    name = ".".join(write_key(step) for step in path if isinstance(step, str))
+    return f"[[{name}]]" if isinstance(path[-1], int) else f"[{name}]"

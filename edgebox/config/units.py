@@ -39,7 +39,7 @@ class Unit:
     @property
     def pattern(self) -> str:
         """A regular expression for what is allowed, for the JSON Schema (ECMA 262)."""
-        return rf"[0-9]+(\.[0-9]+)?( *({'|'.join(self.factors)}))?"
+        return rf"[0-9]+(\.[0-9]+)?( *({'|'.join(self.factors)}))? *"
 
     @property
     def allowed(self) -> str:

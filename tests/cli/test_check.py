@@ -64,3 +64,16 @@ def test_a_dump_is_what_is_in_force_and_nothing_else(runner: CliRunner, tmp_path
 def test_the_defaults_can_be_dumped(runner: CliRunner) -> None:
     result = runner.invoke(main, ["check", "--dump"])
     assert load_text(result.stdout, "dump.toml") == settle(Config(), look_at_machine())
+
+
+def test_a_dump_of_routes_and_upstreams_can_be_checked(runner: CliRunner) -> None:
+    Path("edgebox.toml").write_text(
+        '[[site]]\n[[site.route]]\nupstream = "app"\n'
+        '[upstream.app]\nservers = ["http://127.0.0.1:1", { url = "unix:/a", backup = true }]\n'
+    )
+    dumped = runner.invoke(main, ["check", "--dump"]).stdout
+    Path("dump.toml").write_text(dumped)
+    result = runner.invoke(main, ["check", "-c", "dump.toml", "--dump"])
+    assert result.stderr == "dump.toml: ok\n"
+    assert result.stdout == dumped.replace("  # auto\n", "\n")
+    assert 'root = ""\n' in dumped

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgebox.cli.main import main
-from edgebox.config.keys import keys_of, table_of
+from edgebox.config.keys import keys_of, tables_below
 from edgebox.config.schema import Config
 
 
@@ -27,15 +27,14 @@ def of(schema: dict[str, Any], table: str, key: str) -> dict[str, Any]:
 
 def test_unknown_keys_are_refused_in_every_table(schema: dict[str, Any]) -> None:
     assert set(schema["$defs"]) == {
-        "Config", "Server", "Limits", "Files", "Compression", "Log", "Site",
+        "Config", "Server", "Limits", "Files", "Compression", "Log", "Site", "Route", "Cache",
+        "Upstream", "UpstreamServer", "UpstreamHealth", "UpstreamTls",
     }  # fmt: skip
     assert all(table["additionalProperties"] is False for table in schema["$defs"].values())
 
 
 def test_every_key_is_described(schema: dict[str, Any]) -> None:
-    for key in keys_of(Config).values():
-        table = table_of(key.kind)
-        assert table is not None
+    for _, table in tables_below(Config):
         for name in keys_of(table):
             assert of(schema, table.__name__, name)["description"]
 
@@ -47,6 +46,8 @@ def test_every_key_is_described(schema: dict[str, Any]) -> None:
         ("Limits", "linger", "number", "2s", ["500ms", "1 h"]),
         ("Limits", "send_rate", "integer", "1 kB/s", ["1 Gbit/s"]),
         ("Files", "sendfile_chunk", "integer", "1 MiB", []),
+        ("Upstream", "keep_alive_idle", "number", "1500ms", ["2s"]),
+        ("Route", "body_size", "integer", "100 MiB", ["10 GiB"]),
     ],
 )
 def test_a_quantity_is_a_number_or_a_text_with_a_unit(
@@ -64,15 +65,31 @@ def test_auto_is_allowed_where_the_planner_may_decide_and_nowhere_else(
     schema: dict[str, Any],
 ) -> None:
     autos = {
-        name
+        (table["title"], name)
         for table in schema["$defs"].values()
         for name, said in table["properties"].items()
         if {"const": "auto"} in said.get("anyOf", [])
     }
-    assert autos == {"backlog", "connections", "working_set", "open_files", "watches", "dir"}
+    assert autos == {
+        ("Server", "backlog"), ("Limits", "connections"), ("Files", "working_set"),
+        ("Files", "open_files"), ("Files", "watches"), ("Compression", "dir"),
+        ("Cache", "dir"), ("Route", "default_freshness"),
+    }  # fmt: skip
     assert '"null"' not in json.dumps(schema)
     assert of(schema, "Files", "working_set")["default"] == "auto"
     assert of(schema, "Files", "working_set")["anyOf"][0]["type"] == ["integer", "string"]
+
+
+def test_tables_in_tables_are_told(schema: dict[str, Any]) -> None:
+    named = of(schema, "Config", "upstream")["additionalProperties"]
+    assert named == {"$ref": "#/$defs/Upstream"}
+    assert of(schema, "Site", "route")["items"] == {"$ref": "#/$defs/Route"}
+    assert of(schema, "Upstream", "health")["$ref"] == "#/$defs/UpstreamHealth"
+    assert of(schema, "Upstream", "servers")["items"]["anyOf"] == [
+        {"type": "string"},
+        {"$ref": "#/$defs/UpstreamServer"},
+    ]
+    assert schema["$defs"]["Upstream"]["required"] == ["servers"]
 
 
 def test_bounds_and_choices_are_told(schema: dict[str, Any]) -> None:

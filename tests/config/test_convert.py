@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgebox.config.convert import convert
-from edgebox.config.keys import keys_of, table_of
-from edgebox.config.schema import Config
+from edgebox.config.keys import keys_of, tables_below
+from edgebox.config.schema import Config, Route
+from edgebox.config.upstreams import Upstream, UpstreamServer
 
 
 def test_nothing_written_is_the_defaults() -> None:
@@ -23,6 +24,7 @@ def test_units_and_auto_are_read() -> None:
             "files": {"working_set": "1 GiB", "watches": "auto"},
             "server": {"backlog": "auto", "drain": 5},
             "compression": {"dir": "auto"},
+            "cache": {"dir": "auto", "dir_size": "1 TiB"},
         }
     )
     assert not wrong
@@ -101,10 +103,10 @@ def test_an_unknown_key_gets_a_hint() -> None:
         "lisen": 'unknown key; did you mean "listen"?',
         "root": "unknown key here; it belongs in [[site]]",
         "zzz": "unknown key; [server] takes listen, name, backlog, express, drain",
-        "keep_alive_idle": "unknown key here; it belongs in [limits]",
+        "keep_alive_idle": "unknown key here; it belongs in [limits] or [upstream.NAME]",
         "head-size": 'unknown key; did you mean "head_size"?',
         "qqq": "unknown key; [[site]] takes hosts, root, index, symlinks, dotfiles,"
-        " error_pages, headers, types",
+        " error_pages, headers, types, route",
         "LEVEL": 'unknown key; did you mean "level"?',
     }
 
@@ -118,6 +120,100 @@ def test_brackets_of_tables_are_explained() -> None:
     assert "write [server] on a line" in wrong({"server": [{"name": "x"}]})["server"]
     assert "write [log] on a line" in wrong({"log": "off"})["log"]
     assert "write [[site]] on a line" in wrong({"site": [5]})["0"]
+    assert "[[site.route]], in two brackets" in wrong({"site": [{"route": {}}]})["route"]
+    assert "write [[site.route]] on a line" in wrong({"site": [{"route": [5]}]})["0"]
+    assert "write [upstream.app] on a line" in wrong({"upstream": {"app": []}})["app"]
+    assert "has a name: write [upstream.NAME]" in wrong({"upstream": [{}]})["upstream"]
+
+
+def test_servers_need_a_name() -> None:
+    told = wrong({"upstream": {"servers": ["unix:/a"], "retries": 2}})
+    assert told == dict.fromkeys(
+        ["servers", "retries"], "belongs below a header with a name: [upstream.NAME]"
+    )
+
+
+def test_tables_in_tables_are_read() -> None:
+    config, wrong = convert(
+        {
+            "site": [{"route": [{"path": "/a", "upstream": "x", "default_freshness": "5m"}, {}]}],
+            "upstream": {
+                "x": {
+                    "servers": ["unix:/a", {"url": "http://b", "weight": 2, "backup": True}],
+                    "queue_timeout": "500ms",
+                    "health": {"path": "/up", "expect": [200]},
+                    "tls": {"verify": False},
+                },
+                "y": {"servers": []},
+            },
+        }
+    )
+    assert not wrong
+    assert config.site[0].route == (
+        Route(path="/a", upstream="x", default_freshness=300.0),
+        Route(),
+    )
+    x, y = config.upstream["x"], config.upstream["y"]
+    assert x.servers == ("unix:/a", UpstreamServer(url="http://b", weight=2, backup=True))
+    assert (x.queue_timeout, x.health.path, x.health.expect) == (0.5, "/up", (200,))
+    assert not x.tls.verify
+    assert y == Upstream(servers=())
+
+
+def test_a_choice_of_auto_in_a_table_of_a_table_is_none() -> None:
+    config, wrong = convert({"site": [{"route": [{"default_freshness": "auto"}]}]})
+    assert not wrong
+    assert config.site[0].route[0].default_freshness is None
+
+
+UPSTREAM = ("upstream", "app")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path", "told"),
+    [
+        ("servers", "http://a", (), '"http://a" is not a list, as ["..."]'),
+        ("servers", [5], (0,), "5 is not a text in quotes"),
+        ("servers", [{"url": 5}], (0, "url"), "5 is not a text in quotes"),
+        ("servers", [{}], (0,), 'lacks url: "http://HOST:PORT", "https://HOST[:PORT]" or "unix:/'),
+        (
+            "servers",
+            [{"url": "x", "wieght": 1}],
+            (0, "wieght"),
+            'unknown key; did you mean "weight"?',
+        ),
+        ("servers", [{"url": "x", "weight": 0}], (0, "weight"), "0 is too small: at least 1"),
+        ("balance", "round_robin", (), '"round_robin" is none of "hash", "least-connections",'),
+        ("connect_timeout", 0, (), "0 is too small: at least 1ms"),
+        ("head_size", "1 B", (), '"1 B" is too small: at least 1 KiB'),
+        ("health", {"expect": [200, 42]}, ("expect", 1), "42 is too small: at least 200"),
+        ("health", {"expect": [600]}, ("expect", 0), "600 is too large: at most 599"),
+        ("health", {"expect": 200}, ("expect",), "200 is not a list, as [1, 2]"),
+        ("health", "/up", (), "is not a table: write [upstream.app.health] on a line of its own"),
+        ("tls", {"host": "a"}, ("host",), "unknown key here; it belongs in [[site.route]]"),
+    ],
+)
+def test_a_mistake_in_an_upstream_is_told_where_it_is(
+    key: str, value: object, path: tuple[str | int, ...], told: str
+) -> None:
+    _, findings = convert({"upstream": {"app": {"servers": ["unix:/a"], key: value}}})
+    ((where, text),) = findings
+    assert where == (*UPSTREAM, key, *path)
+    assert text.startswith(told)
+
+
+def test_an_upstream_must_have_servers_and_is_left_out_without() -> None:
+    config, findings = convert({"upstream": {"app": {}, "b": {"servers": ["unix:/b"]}}})
+    assert config.upstream.keys() == {"b"}
+    ((path, text),) = findings
+    assert path == UPSTREAM
+    assert text.startswith("lacks servers: addresses, or tables")
+
+
+def test_servers_that_are_wrong_are_not_said_to_lack() -> None:
+    config, findings = convert({"upstream": {"app": {"servers": "unix:/a"}}})
+    assert config.upstream == {}
+    assert [path for path, _ in findings] == [(*UPSTREAM, "servers")]
 
 
 def test_one_mistake_hides_no_other_and_no_right_value() -> None:
@@ -138,7 +234,7 @@ def test_a_constraint_that_only_msgspec_knows_is_still_told(
     assert convert({}) == (Config(), [((), "too odd")])
 
 
-KEYS = sorted({n for k in keys_of(Config).values() for n in keys_of(table_of(k.kind) or Config)})
+KEYS = sorted({name for _, table in tables_below(Config) for name in keys_of(table)})
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "auto", "5 s"]),
     lambda inner: (

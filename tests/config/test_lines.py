@@ -47,6 +47,19 @@ a = 2
 [[site]]
 [[site.rule]]
 dates = [1979-05-27 07:32:00, 1.5e3 ]
+[upstream.app]
+servers = [  # two
+  "x",
+  { url = "y", weight = 2 },
+]
+[upstream.app.tls]
+ca = ""
+[[upstream.other.servers]]
+url = "a"
+[[upstream.other.servers]]
+url = "b"
+["upstream"."a b".health]
+path = "/"
 [a.b.c]
 d = 1
 [a]
@@ -89,6 +102,15 @@ def test_every_key_that_tomllib_finds_has_a_line_and_no_other(text: str) -> None
         (("site", 0, "headers", "X"), "X = 1"),
         (("site", 0, "rule", 1, "a"), "a = 2"),
         (("site", 1, "rule", 0, "dates", 0), "dates"),
+        (("upstream",), "[upstream.app]"),
+        (("upstream", "app", "servers", 0), '  "x"'),
+        (("upstream", "app", "servers", 1), "  { url"),
+        (("upstream", "app", "servers", 1, "weight"), "  { url"),
+        (("upstream", "app", "tls"), "[upstream.app.tls]"),
+        (("upstream", "other", "servers"), "[[upstream.other.servers]]"),
+        (("upstream", "other", "servers", 1, "url"), 'url = "b"'),
+        (("upstream", "a b"), '["upstream"."a b".health]'),
+        (("upstream", "a b", "health", "path"), 'path = "/"'),
         (("a", "b", "c", "d"), "d = 1"),
         (("a",), "[a.b.c]"),
         (("a", "e"), "e = true"),

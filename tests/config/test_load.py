@@ -106,14 +106,20 @@ def test_relative_paths_count_from_the_file(
     (tmp_path / "www").mkdir()
     (tmp_path / "etc" / "e.toml").write_text(
         '[compression]\ndir = "cache"\n[log]\naccess = "access.log"\nerror = "/tmp/error.log"\n'
-        '[[site]]\nroot = "../www/"\n'
+        '[[site]]\nroot = "../www/"\n[[site.route]]\naccel = "../www"\n'
+        '[cache]\ndir = "answers"\n'
+        '[upstream.a]\nservers = ["https://a"]\n[upstream.a.tls]\nca = "../ca.pem"\n'
     )
+    (tmp_path / "ca.pem").touch()
     monkeypatch.chdir(tmp_path)
     config = load(Path("etc/e.toml"))
     assert config.compression.dir == f"{tmp_path}/etc/cache"
     assert config.log.access == f"{tmp_path}/etc/access.log"
     assert config.log.error == "/tmp/error.log"
     assert config.site[0].root == f"{tmp_path}/etc/../www"
+    assert config.site[0].route[0].accel == f"{tmp_path}/etc/../www"
+    assert config.cache.dir == f"{tmp_path}/etc/answers"
+    assert config.upstream["a"].tls.ca == f"{tmp_path}/etc/../ca.pem"
 
 
 def test_names_that_stand_for_no_path_stay(tmp_path: Path) -> None:
@@ -121,6 +127,60 @@ def test_names_that_stand_for_no_path_stay(tmp_path: Path) -> None:
     assert (config.log.access, config.log.error) == ("-", "off")
     assert config.compression.dir is None
     assert config.site[0].root == ""
+    assert config.cache.dir is None
+    asked = '[cache]\ndir = ""\n[[site]]\n[[site.route]]\n[upstream.a]\nservers = ["http://a"]\n'
+    config = load_text(asked, str(tmp_path / "e.toml"))
+    assert config.cache.dir == ""
+    assert config.site[0].route[0].accel == ""
+    assert config.upstream["a"].tls.ca == ""
+
+
+def test_problems_of_routes_and_upstreams_have_their_lines(problems_of: Problems) -> None:
+    assert problems_of(
+        """
+[[site]]
+[[site.route]]
+path = "/"
+upstream = "apps"
+[[site.route]]
+path = "api"
+upstream = "http://a/b"
+cahce = true
+[upstream.app]
+servers = [
+  "http://127.0.0.1:8000",
+  { url = "127.0.0.1:8001" },
+  { url = "http://127.0.0.1:8002", wieght = 2 },
+]
+[upstream.app.health]
+timeout = "0s"
+"""
+    ) == [
+        'e.toml:5: site[0].route[0].upstream: there is no [upstream.apps]; did you mean "app"?',
+        'e.toml:7: site[0].route[1].path: "api" must start with "/":'
+        ' it is a prefix of paths, as "/api/"',
+        'e.toml:8: site[0].route[1].upstream: "http://a/b" must end after the port:'
+        " requests go there under their own path",
+        'e.toml:9: site[0].route[1].cahce: unknown key; did you mean "cache"?',
+        'e.toml:13: upstream.app.servers[1].url: "127.0.0.1:8001" is no address:'
+        ' write "http://HOST:PORT", "https://HOST" or "unix:/path"',
+        'e.toml:14: upstream.app.servers[2].wieght: unknown key; did you mean "weight"?',
+        'e.toml:17: upstream.app.health.timeout: "0s" is too small: at least 1ms',
+    ]
+
+
+@pytest.mark.parametrize("upstream", ['[upstream.app]\nservers = "http://a"', "[upstream.app]"])
+def test_an_upstream_that_is_wrong_is_still_there_to_be_named(
+    problems_of: Problems, upstream: str
+) -> None:
+    (problem,) = problems_of(f'[[site]]\n[[site.route]]\nupstream = "app"\n{upstream}\n')
+    assert problem.startswith("e.toml:4: upstream.app: lacks") or "is not a list" in problem
+
+
+@pytest.mark.parametrize("upstream", ["upstream = 5", "upstream = [[]]", 'upstream = "app"'])
+def test_what_is_no_upstream_at_all_is_told_of(problems_of: Problems, upstream: str) -> None:
+    (problem,) = problems_of(f"{upstream}\n")
+    assert problem == "e.toml:1: upstream: each of these has a name: write [upstream.NAME]"
 
 
 def test_hosts_have_no_upper_case(problems_of: Problems, tmp_path: Path) -> None:
@@ -170,7 +230,8 @@ def test_a_place_that_may_not_be_looked_into_is_not_passed_over(tmp_path: Path) 
 
 
 WORDS = st.sampled_from(
-    ["[server]", "[[site]]", "[site.headers]", "listen", "hosts", "root", "=", '"*"', "[", "]",
+    ["[server]", "[[site]]", "[site.headers]", "[[site.route]]", "[upstream.a]", "listen", "hosts",
+     "servers", "url", "root", "=", '"*"', "[", "]",
      "{", "}", ",", "\n", '"""', "'", "#", "5", "auto", "x", ".", "1979-05-27", " "]
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from edgebox.config.checks import check
-from edgebox.config.schema import Compression, Config, Files, Limits, Server, Site
+from edgebox.config.schema import Cache, Compression, Config, Files, Limits, Route, Server, Site
 from edgebox.config.settle import (
     MIB,
     RESERVE,
@@ -42,6 +42,7 @@ def test_nothing_is_left_to_decide_and_the_schema_holds(machine: Machine) -> Non
     assert all(
         value is not None for name in plain if name != "site" for value in plain[name].values()
     )
+    assert all(value is not None for site in plain["site"] for value in site.values())
     assert msgspec.convert(plain, Config) == settled
     assert not list(check(settled))
 
@@ -78,6 +79,7 @@ def test_what_was_asked_for_stays() -> None:
         limits=Limits(connections=8),
         files=Files(working_set=0, open_files=0, watches=0),
         compression=Compression(dir="/d"),
+        cache=Cache(dir="/e"),
         site=(Site(root="/srv", hosts=("*",)),),
     )
     assert settle(asked, BIG) == asked
@@ -88,8 +90,19 @@ def test_descriptors_kept_for_files_are_not_promised_to_clients() -> None:
     assert kept.limits.connections == 1024 - RESERVE - 16 - 500
 
 
-def test_variants_go_below_the_cache_directory() -> None:
-    assert settle(Config(), BIG).compression.dir == "/c/compressed"
+def test_variants_and_answers_go_below_the_cache_directory() -> None:
+    settled = settle(Config(), BIG)
+    assert settled.compression.dir == "/c/compressed"
+    assert settled.cache.dir == "/c/responses"
+
+
+def test_a_cache_in_ram_alone_stays_there() -> None:
+    assert settle(Config(cache=Cache(dir="")), BIG).cache.dir == ""
+
+
+def test_freshness_is_guessed_for_each_answer_and_not_once() -> None:
+    asked = Config(site=(Site(root="/srv", route=(Route(upstream="http://a"),)),))
+    assert settle(asked, BIG).site[0].route[0].default_freshness is None
 
 
 def test_an_empty_root_is_the_welcome_site() -> None:
@@ -99,6 +112,23 @@ def test_an_empty_root_is_the_welcome_site() -> None:
     own = replace(Config().site[0], error_pages={"404": "/index.html"})
     (site,) = settle(Config(site=(own,)), BIG).site
     assert site.error_pages == {"404": "/index.html"}
+
+
+@pytest.mark.parametrize(
+    ("route", "welcome"),
+    [
+        (Route(path="/", upstream="http://a"), False),
+        (Route(path="/", upstream=""), True),
+        (Route(path="/api/", upstream="http://a"), True),
+    ],
+)
+def test_the_welcome_site_is_not_for_who_passes_all_to_an_upstream(
+    route: Route, welcome: bool
+) -> None:
+    (site,) = settle(Config(site=(Site(route=(route,)),)), BIG).site
+    assert site.root == (str(welcome_root()) if welcome else "")
+    assert bool(site.error_pages) is welcome
+    assert site.route == (route,)
 
 
 def test_the_welcome_site_is_whole_and_needs_no_other_host() -> None:

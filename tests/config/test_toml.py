@@ -6,7 +6,7 @@ import tomllib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgebox.config.toml import write_key, write_path, write_value
+from edgebox.config.toml import write_header, write_key, write_path, write_value
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
@@ -29,3 +29,11 @@ def test_a_date_is_shown_as_it_is_written() -> None:
 def test_a_path_names_tables_and_elements() -> None:
     assert write_path(("site", 0, "headers", "X A")) == 'site[0].headers."X A"'
     assert write_path(("server", "listen", 2)) == "server.listen[2]"
+
+
+def test_a_header_has_two_brackets_where_there_may_be_several() -> None:
+    assert write_header(("server",)) == "[server]"
+    assert write_header(("site", 0)) == "[[site]]"
+    assert write_header(("site", 1, "route", 2)) == "[[site.route]]"
+    assert write_header(("site", 1, "headers")) == "[site.headers]"
+    assert write_header(("upstream", "a b", "tls")) == '[upstream."a b".tls]'

@@ -40,6 +40,8 @@ class Passed(NamedTuple):
 def find_files(config: Config) -> Iterator[Eligible | Passed]:
     """Every name in every site, in order. `config` must be settled."""
     for site in config.site:
+        if not site.root:  # an app server answers for all of it
+            continue
         docroot = Docroot(os.fsencode(site.root), site.symlinks)
         for path, what in walk(docroot, site.dotfiles):
             absolute = os.path.join(docroot.root, path)
