@@ -36,12 +36,16 @@ def reaches(found: set[str], *targets: str) -> set[str]:
     return {m for m in found for t in targets if m == t or m.startswith(t + ".")}
 
 
-CACHE_POLICY = ["answer", "directives", "entry", "fields", "freshness", "invalidate", "key", "purges", "reasons", "revalidate", "rules", "serving", "status", "storing", "structured", "tags", "targeted", "vary"]
+CACHE_POLICY = (
+    "answer", "directives", "entry", "fields", "freshness", "invalidate", "key", "purges",
+    "reasons", "revalidate", "rules", "serving", "status", "storing", "structured", "tags",
+    "targeted", "vary",
+)  # fmt: skip
 
 PURE = files(
-    "http", "plan/planner.py", "config/schema.py", "config/units.py", "config/marks.py", "config/upstreams.py", "route",
+    "http", "plan/planner.py", "route", "express/recogniser.py",
+    *(f"config/{n}.py" for n in ("schema", "units", "marks", "upstreams")),
     *(f"cache/{n}.py" for n in CACHE_POLICY),
-    "express/recogniser.py",
 )  # fmt: skip
 
 
