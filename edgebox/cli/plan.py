@@ -190,7 +190,7 @@ def _look(config: Config, interface: str | None) -> Facts:
         Subject(
             listen=config.server.listen,
             roots=tuple(dict.fromkeys(site.root for site in config.site if site.root)),
-            cache=config.compression.dir or look_at_machine().cache,
+            cache=config.cache.dir or config.compression.dir or look_at_machine().cache,
             interface=interface,
         )
     )

@@ -1,4 +1,4 @@
-"""What would help that edgebox does not do by itself: sysctl, ulimit and ethtool lines.
+"""What would help that edgebox does not do by itself: sysctl and ulimit lines.
 
 Pure. Each piece of advice names the trouble, the exact commands, and the gain; where the
 gain is a number of the plan it is got by planning again for the machine as it would then
@@ -14,19 +14,16 @@ from typing import Any
 import msgspec
 
 from edgebox.plan import assumptions
-from edgebox.plan.assumptions import FICTION
 from edgebox.plan.basis import Basis
-from edgebox.plan.facts import Facts, Link
+from edgebox.plan.facts import Facts
 from edgebox.plan.figures import Advice, Plan, whole
-from edgebox.plan.quantity import bits, count, many, rate, seconds, significant, size, written
+from edgebox.plan.port_advice import about_port, about_wire
+from edgebox.plan.quantity import many, rate, seconds, size, written
 from edgebox.plan.shares import LEAST
 
 SEGMENT = 1448  # an Ethernet packet's payload under TCP with timestamps
 INITIAL_WINDOW = 10  # segments, RFC 6928
 MOST_DESCRIPTORS = 1_048_576  # fs.nr_open as Linux ships it
-TROUBLE = 1e-4  # share of packets lost or broken from which it is worth a word
-LONG_WAIT = 0.005  # seconds in a queue that a person in front of a page may come to notice
-
 FEW_TRIPS = 5  # beyond, an answer takes so long that its slow start no longer matters
 
 # What it saves to leave the choice to the plan, where the operator's number is higher.
@@ -45,14 +42,15 @@ def advise(facts: Facts, basis: Basis, plan: Plan, again: Again) -> tuple[Advice
     """All that would help, what matters most first."""
     running = whole(plan.number("server.workers"))
     return (
-        *_link(facts, basis),
+        *_link(basis),
+        *(advice for port in basis.link.ports for advice in about_wire(port)),
         *_memory(basis),
         *_set_too_high(plan),
         *_descriptors(facts, basis, plan, again),
         *_accepting(facts, basis),
         *_sending(facts, basis),
         *_watching(facts, basis, plan),
-        *(advice for port in basis.link.ports for advice in _port(port, running)),
+        *(advice for port in basis.link.ports for advice in about_port(port, running)),
     )
 
 
@@ -61,7 +59,7 @@ def _changed(facts: Facts, table: str, **to: Any) -> Facts:
     return msgspec.structs.replace(facts, **{table: record})
 
 
-def _link(facts: Facts, basis: Basis) -> Iterator[Advice]:
+def _link(basis: Basis) -> Iterator[Advice]:
     if basis.link.speed is None:
         yield Advice(
             topic="link speed",
@@ -69,23 +67,6 @@ def _link(facts: Facts, basis: Basis) -> Iterator[Advice]:
             commands=("edgebox plan --nic 1G", 'edgebox.toml: [nic] speed = "1 Gbit/s"'),
             gain="workers, buffers and the bottleneck are then reckoned from the link",
         )
-    for port in basis.link.ports:
-        if port.speed and port.speed_supported and port.speed < port.speed_supported:
-            times = port.speed_supported / port.speed
-            yield Advice(
-                topic="link speed",
-                problem=f"{port.name} runs at {bits(port.speed)} and could at"
-                f" {bits(port.speed_supported)}: the other end or the cable keeps it down",
-                commands=(f"ethtool {port.name}",),
-                gain=f"{significant(times)} times the link",
-            )
-        if port.duplex == "half":
-            yield Advice(
-                topic="duplex",
-                problem=f"{port.name} runs half duplex: acknowledgements collide with answers",
-                commands=(f"ethtool -s {port.name} autoneg on",),
-                gain="both directions at once, each at full speed",
-            )
 
 
 def _memory(basis: Basis) -> Iterator[Advice]:
@@ -214,89 +195,4 @@ def _watching(facts: Facts, basis: Basis, plan: Plan) -> Iterator[Advice]:
             problem=f"{instances:,} for {many(running, 'worker')}, which take one each",
             commands=(f"sysctl -w fs.inotify.max_user_instances={max(128, running * 2)}",),
             gain=f"{many(running - instances, 'worker')} more see changes at once",
-        )
-
-
-def _port(port: Link, running: int) -> Iterator[Advice]:
-    if port.kind in FICTION:
-        return
-    yield from _queue(port)
-    yield from _offloads(port)
-    yield from _rings(port)
-    yield from _queues(port, running)
-    yield from _errors(port)
-
-
-def _queues(port: Link, running: int) -> Iterator[Advice]:
-    queues, most = max(port.tx_queues or 0, port.rx_queues or 0), port.queues_supported or 0
-    wanted = min(most, running)
-    if 0 < queues < wanted:
-        yield Advice(
-            topic="queues",
-            problem=f"{port.name} has {many(queues, 'queue')} for {many(running, 'worker')}"
-            f" and could have {most}",
-            commands=(f"ethtool -L {port.name} combined {wanted}",),
-            gain=f"{wanted} cores handle packets instead of {queues}",
-        )
-
-
-def _errors(port: Link) -> Iterator[Advice]:
-    counters = port.counters
-    broken = (counters.rx_errors or 0) + (counters.tx_errors or 0)
-    packets = (counters.rx_packets or 0) + (counters.tx_packets or 0)
-    if broken > packets * TROUBLE:
-        yield Advice(
-            topic="errors",
-            problem=f"{port.name} counted {broken:,} broken packets of {packets:,}",
-            commands=(f"ethtool -S {port.name}",),
-            gain="TCP takes each for congestion and slows down; look at cable, plug and port",
-        )
-
-
-def _queue(port: Link) -> Iterator[Advice]:
-    """In a plain queue a small answer waits behind all that bulk downloads put there."""
-    if port.qdisc != "pfifo_fast" or not port.speed or not port.queue_length:
-        return
-    packet = (port.mtu or 1500) + assumptions.FRAME
-    wait = port.queue_length * packet * 8 / port.speed
-    if wait > LONG_WAIT:
-        yield Advice(
-            topic="queue",
-            problem=f"{port.name} has one plain queue: a small answer may wait behind"
-            f" {port.queue_length:,} packets of bulk",
-            commands=(f"tc qdisc replace dev {port.name} root fq",
-                      "sysctl -w net.core.default_qdisc=fq"),
-            gain=f"up to {seconds(wait)} less for small answers beside full downloads",
-        )  # fmt: skip
-
-
-def _offloads(port: Link) -> Iterator[Advice]:
-    offloads = port.offloads or {}
-    flags = {"tcp-segmentation-offload": "tso", "generic-segmentation-offload": "gso",
-             "scatter-gather": "sg"}  # fmt: skip
-    off = [
-        short
-        for name, short in flags.items()
-        if offloads.get(name) is False and name not in port.offloads_fixed
-    ]
-    if off and port.speed:
-        packets = port.speed / 8 / ((port.mtu or 1500) + assumptions.FRAME)
-        large = port.speed / 8 / 65536
-        yield Advice(
-            topic="offloads",
-            problem=f"{port.name} has {', '.join(off)} switched off",
-            commands=(f"ethtool -K {port.name} {' '.join(f'{short} on' for short in off)}",),
-            gain=f"the kernel hands over {count(large)} large packets a second at full speed"
-            f" instead of {count(packets)}",
-        )
-
-
-def _rings(port: Link) -> Iterator[Advice]:
-    missed, most = port.counters.rx_missed or 0, port.rx_ring_supported or 0
-    if missed > (port.counters.rx_packets or 0) * TROUBLE and (port.rx_ring or most) < most:
-        yield Advice(
-            topic="ring",
-            problem=f"{port.name} missed {missed:,} packets with a ring of {port.rx_ring:,}",
-            commands=(f"ethtool -G {port.name} rx {most}",),
-            gain=f"bursts {significant(most / max(1, port.rx_ring or 1))} times as long fit",
         )

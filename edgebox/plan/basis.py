@@ -48,6 +48,7 @@ class Basis(Record, frozen=True, kw_only=True):
     connection_size: int
     costs: Costs
     workers: int | None
+    sockets: int  # that a connection may need: 1, or 2 where it may be passed on upstream
     given: tuple[Input, ...]
 
     @property
@@ -135,6 +136,7 @@ def settle(facts: Facts, config: Config, overrides: Overrides) -> Basis:
         ),
         costs=costs,
         workers=overrides.workers,
+        sockets=2 if any(route.upstream for site in config.site for route in site.route) else 1,
         given=tuple(sources.given),
     )
 

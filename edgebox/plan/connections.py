@@ -105,7 +105,7 @@ def slots(basis: Basis, shares: Shares | None, running: Number, kept_open: Numbe
     slowest = basis.config.limits.send_rate
     return Slots(
         memory=None if shares is None else shares.connections // basis.connection_size,
-        descriptors=count_of_workers * max(0, basis.descriptors - kept - files),
+        descriptors=count_of_workers * (max(0, basis.descriptors - kept - files) // basis.sockets),
         system=None if basis.file_max is None else basis.file_max // 2,
         link=None if basis.goodput is None or not slowest else int(basis.goodput / slowest),
         kept=kept,
@@ -115,9 +115,10 @@ def slots(basis: Basis, shares: Shares | None, running: Number, kept_open: Numbe
 
 def connections(basis: Basis, shares: Shares | None, running: Number, allowed: Slots) -> Number:
     """The most connections at once."""
+    shared = f" ÷ {basis.sockets}, for some need one upstream" if basis.sockets > 1 else ""
     lines = [
         f"descriptors: {whole(running)} × ({basis.descriptors:,} − {allowed.kept} −"
-        f" {allowed.files:,} files) = {allowed.descriptors:,}"
+        f" {allowed.files:,} files){shared} = {allowed.descriptors:,}"
     ]
     if allowed.system is not None:
         lines.append(f"fs.file-max: {basis.file_max:,} ÷ 2 = {allowed.system:,}")
@@ -182,14 +183,15 @@ def dependents(
 
 def _descriptors(basis: Basis, most: Number, allowed: Slots) -> Number:
     """REUSEPORT spreads by hash, so that a worker may get more than its share: all of them."""
-    wanted = allowed.kept + allowed.files + whole(most)
+    wanted = allowed.kept + allowed.files + whole(most) * basis.sockets
     value = min(basis.descriptors, wanted)
     return Number(
         key="server.descriptors",
         value=value,
         reason="each worker raises its own soft limit to this, which needs no privilege",
         sum=f"min(hard limit {basis.descriptors:,}; {allowed.kept} + {allowed.files:,} files"
-        f" + {whole(most):,} connections) = {value:,}",
+        f" + {whole(most):,} connections{f' × {basis.sockets}' if basis.sockets > 1 else ''})"
+        f" = {value:,}",
         inputs=basis.cite("descriptors a process"),
     )
 

@@ -117,14 +117,14 @@ def _kind(mount: _Mount) -> DiskKind | None:
         except OSError:
             return None
         block = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
-    return _block_kind(Path(os.path.realpath(block))) if block.exists() else None
+    return block_kind(Path(os.path.realpath(block))) if block.exists() else None
 
 
-def _block_kind(block: Path) -> DiskKind | None:
+def block_kind(block: Path) -> DiskKind | None:
     """Kind of a block device; of several below it the slowest, which sets the pace."""
     if (block / "partition").exists():
         block = block.parent
-    below = [_block_kind(Path(os.path.realpath(p))) for p in (block / "slaves").glob("*")]
+    below = [block_kind(Path(os.path.realpath(p))) for p in (block / "slaves").glob("*")]
     if below:
         order: tuple[DiskKind, ...] = ("rotating", "card", "virtual", "ssd", "nvme")
         return None if None in below else next((kind for kind in order if kind in below), None)

@@ -18,62 +18,16 @@ from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from edgebox.plan.facts import Counters, Link, LinkKind
+from edgebox.plan import rows
+from edgebox.plan.facts import Link, LinkKind
 
 SYSFS = Path("/sys/class/net")
-
-LOOPBACK = 772  # ARPHRD_LOOPBACK, if_arp.h
-MEGABIT = 1_000_000
-
-# What an interface is, by the kind that netlink gives those made in software.
-_KINDS: dict[str, LinkKind] = {
-    "bond": "bond",
-    "team": "team",
-    "bridge": "bridge",
-    "vrf": "bridge",  # like a bridge, it is only as fast as what is enslaved to it
-    "vlan": "vlan",
-    "macvlan": "macvlan",
-    "macvtap": "macvlan",
-    "ipvlan": "macvlan",
-    "macsec": "macvlan",
-    "veth": "veth",
-    "netkit": "veth",
-    "tun": "tunnel",
-    "wireguard": "tunnel",
-    "vxlan": "tunnel",
-    "geneve": "tunnel",
-    "gre": "tunnel",
-    "ipip": "tunnel",
-    "sit": "tunnel",
-}
-_ON_PARENT = {"vlan", "macvlan"}  # IFLA_LINK is the interface below; for veth it is the peer
-_ON_PORTS = {"bond", "team", "bridge"}  # IFLA_MASTER of the ports points here
 
 # Cards that a hypervisor paints: what they say of speed is its word, not a wire's.
 PARAVIRTUAL = {"virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen_netfront", "netfront", "gve"}
 
-# What ethtool -k calls an offload, and the kernel's feature that says whether it can be switched.
-OFFLOADS = {
-    "scatter-gather": "tx-scatter-gather",
-    "tcp-segmentation-offload": "tx-tcp-segmentation",
-    "generic-segmentation-offload": "tx-generic-segmentation",
-    "generic-receive-offload": "rx-gro",
-}
-
-# linux/if_bonding.h
-_BOND_MODES = (
-    "balance-rr",
-    "active-backup",
-    "balance-xor",
-    "broadcast",
-    "802.3ad",
-    "balance-tlb",
-    "balance-alb",
-)
-
-_Row = Any  # a netlink message: a dict with get_attr
 _Answer = TypeVar("_Answer")
 
 
@@ -93,8 +47,8 @@ class Interfaces:
             try:
                 self._route = opened.enter_context(IPRoute())
                 self._ethtool = opened.enter_context(Ethtool())
-                self._rows: dict[int, _Row] = {r["index"]: r for r in self._route.get_links()}
-                shapes = ((r["index"], _shape(r)) for r in self._route.get_qdiscs())
+                self._rows: dict[int, rows.Row] = {r["index"]: r for r in self._route.get_links()}
+                shapes = ((r["index"], rows.shape(r)) for r in self._route.get_qdiscs())
                 self._shapes = {index: rate for index, rate in shapes if rate}
                 self._addresses = list(self._route.get_addr())
                 self._defaults = list(self._route.get_default_routes())
@@ -117,7 +71,7 @@ class Interfaces:
 
     def named(self, name: str) -> int | None:
         """Index of the interface of that name."""
-        return next((i for i, row in self._rows.items() if _name(row) == name), None)
+        return next((i for i, row in self._rows.items() if rows.name_of(row) == name), None)
 
     def holding(self, address: str) -> int | None:
         """Index of the interface that has an IP address."""
@@ -148,25 +102,25 @@ class Interfaces:
         while waiting:
             row = self._rows[waiting.pop(0)]
             lower = [i for i in self._below(row) if i not in seen]
-            links.append(self._link(row, tuple(_name(self._rows[i]) for i in lower)))
+            links.append(self._link(row, tuple(rows.name_of(self._rows[i]) for i in lower)))
             seen.update(lower)
             waiting += lower
         return tuple(links)
 
-    def _below(self, row: _Row) -> Iterator[int]:
-        kind = _kind(row)
-        if kind in _ON_PARENT:
+    def _below(self, row: rows.Row) -> Iterator[int]:
+        kind = rows.kind_of(row)
+        if kind in rows.ON_PARENT:
             parent = row.get_attr("IFLA_LINK")
             # A parent in another namespace has an index there, which means nothing here.
             if row.get_attr("IFLA_LINK_NETNSID") is None and parent in self._rows:
                 yield parent
-        elif kind in _ON_PORTS:
+        elif kind in rows.ON_PORTS:
             for index, other in self._rows.items():
                 if other.get_attr("IFLA_MASTER") == row["index"]:
                     yield index
 
-    def _link(self, row: _Row, lower: tuple[str, ...]) -> Link:
-        name = _name(row)
+    def _link(self, row: rows.Row, lower: tuple[str, ...]) -> Link:
+        name = rows.name_of(row)
         mode = _asked(lambda: self._ethtool.get_link_mode(name))
         rings = _asked(lambda: self._ethtool.get_rings(name))
         channels = _asked(lambda: self._ethtool.get_channels(name))
@@ -175,32 +129,32 @@ class Interfaces:
         driver = _driver(sysfs)
         return Link(
             name=name,
-            kind=_kind(row) or _card_kind(sysfs, driver),
+            kind=rows.kind_of(row) or _card_kind(sysfs, driver),
             driver=driver,
-            up=_up(row),
-            speed=mode.speed * MEGABIT if mode and mode.speed else None,
-            speed_supported=_fastest(mode.supported_modes) if mode else None,
-            duplex=_duplex(mode.duplex) if mode else None,
+            up=rows.is_up(row),
+            speed=_speed(mode, sysfs),
+            speed_supported=rows.fastest(mode.supported_modes) if mode else None,
+            duplex=rows.duplex(mode.duplex) if mode else None,
             shaped=self._shapes.get(row["index"]),
             mtu=row.get_attr("IFLA_MTU"),
             queue_length=row.get_attr("IFLA_TXQLEN"),
             qdisc=row.get_attr("IFLA_QDISC"),
-            rx_queues=_queues(channels, "rx_count") or row.get_attr("IFLA_NUM_RX_QUEUES"),
-            tx_queues=_queues(channels, "tx_count") or row.get_attr("IFLA_NUM_TX_QUEUES"),
-            queues_supported=_queues_supported(channels),
+            rx_queues=rows.queues(channels, "rx_count") or row.get_attr("IFLA_NUM_RX_QUEUES"),
+            tx_queues=rows.queues(channels, "tx_count") or row.get_attr("IFLA_NUM_TX_QUEUES"),
+            queues_supported=rows.queues_supported(channels),
             rx_ring=rings.rx if rings else None,
             rx_ring_supported=rings.rx_max if rings else None,
             tx_ring=rings.tx if rings else None,
             tx_ring_supported=rings.tx_max if rings else None,
-            offloads=_offloads(features),
+            offloads=rows.offloads(features),
             offloads_fixed=tuple(
                 name
-                for name, feature in OFFLOADS.items()
+                for name, feature in rows.OFFLOADS.items()
                 if features and feature in features and not features[feature].available
             ),
-            bond_mode=_bond_mode(row),
+            bond_mode=rows.bond_mode(row),
             lower=lower,
-            counters=_counters(row),
+            counters=rows.counters(row),
         )
 
 
@@ -219,21 +173,15 @@ def _asked(question: Callable[[], _Answer]) -> _Answer | None:
         return None
 
 
-def _name(row: _Row) -> str:
-    return str(row.get_attr("IFLA_IFNAME"))
-
-
-def _info(row: _Row, field: str) -> Any:
-    info = row.get_attr("IFLA_LINKINFO")
-    return info.get_attr(field) if info else None
-
-
-def _kind(row: _Row) -> LinkKind | None:
-    """Kind of an interface made in software; None for one with a device behind it."""
-    if row["ifi_type"] == LOOPBACK:
-        return "loopback"
-    kind = _info(row, "IFLA_INFO_KIND")
-    return _KINDS.get(kind, "other") if kind else None
+def _speed(mode: Any, sysfs: Path | None) -> int | None:
+    """From ethtool, or, where pyroute2 stumbles over a link mode it does not know, from sysfs."""
+    if mode is not None:
+        return mode.speed * rows.MEGABIT if mode.speed else None
+    try:
+        told = int((sysfs / "speed").read_text()) if sysfs else 0
+    except (OSError, ValueError):  # EINVAL: this kind of interface has none
+        return None
+    return told * rows.MEGABIT if told > 0 else None
 
 
 def _card_kind(sysfs: Path | None, driver: str | None) -> LinkKind | None:
@@ -246,9 +194,9 @@ def _card_kind(sysfs: Path | None, driver: str | None) -> LinkKind | None:
     return "ethernet" if (sysfs / "device").exists() else "other"
 
 
-def _sysfs(row: _Row) -> Path | None:
+def _sysfs(row: rows.Row) -> Path | None:
     """The interface's directory, if the sysfs we see is that of our namespace."""
-    path = SYSFS / _name(row)
+    path = SYSFS / rows.name_of(row)
     try:
         index = int((path / "ifindex").read_text())
         address = (path / "address").read_text().strip()
@@ -265,75 +213,3 @@ def _driver(sysfs: Path | None) -> str | None:
         return Path(os.readlink(sysfs / "device" / "driver")).name
     except OSError:
         return None
-
-
-def _up(row: _Row) -> bool | None:
-    state = row.get_attr("IFLA_OPERSTATE")
-    if state in (None, "UNKNOWN"):  # RFC 2863: a driver that does not tell
-        carrier = row.get_attr("IFLA_CARRIER")
-        return None if carrier is None else bool(carrier) and row.get("state") == "up"
-    return bool(state == "UP")
-
-
-def _duplex(text: str | None) -> Literal["full", "half"] | None:
-    return "full" if text == "Full" else "half" if text == "Half" else None
-
-
-def _fastest(modes: list[str]) -> int | None:
-    """The fastest of ethtool's mode names, such as 1000baseT/Full or 25000baseCR/Full."""
-    speeds = [int(mode.split("base")[0]) for mode in modes if mode.split("base")[0].isdigit()]
-    return max(speeds) * MEGABIT if speeds else None
-
-
-def _offloads(features: dict[str, Any] | None) -> dict[str, bool] | None:
-    if features is None:
-        return None
-    return {
-        name: bool(features[feature].enable)
-        for name, feature in OFFLOADS.items()
-        if feature in features
-    }
-
-
-def _queues(channels: Any, field: str) -> int | None:
-    if channels is None:
-        return None
-    return (getattr(channels, field) + channels.combined_count) or None
-
-
-def _queues_supported(channels: Any) -> int | None:
-    if channels is None:
-        return None
-    return max(channels.max_combined, channels.max_rx, channels.max_tx) or None
-
-
-def _bond_mode(row: _Row) -> str | None:
-    data = _info(row, "IFLA_INFO_DATA") if _kind(row) == "bond" else None
-    mode = data.get_attr("IFLA_BOND_MODE") if data else None
-    return _BOND_MODES[mode] if isinstance(mode, int) and mode < len(_BOND_MODES) else None
-
-
-def _shape(row: _Row) -> int | None:
-    """Bits a second of a token bucket at an interface's root."""
-    if row["parent"] != 0xFFFFFFFF or row.get_attr("TCA_KIND") != "tbf":
-        return None
-    options = row.get_attr("TCA_OPTIONS")
-    parameters = options.get_attr("TCA_TBF_PARMS") if options else None
-    # The 32-bit field is full from 34 Gbit/s on; the true rate is then elsewhere.
-    rate = parameters["rate"] if parameters else 0
-    return rate * 8 if 0 < rate < 0xFFFFFFFF else None
-
-
-def _counters(row: _Row) -> Counters:
-    stats = row.get_attr("IFLA_STATS64") or {}
-    return Counters(
-        rx_packets=stats.get("rx_packets"),
-        tx_packets=stats.get("tx_packets"),
-        rx_errors=stats.get("rx_errors"),
-        tx_errors=stats.get("tx_errors"),
-        rx_dropped=stats.get("rx_dropped"),
-        tx_dropped=stats.get("tx_dropped"),
-        rx_missed=stats.get("rx_missed_errors"),
-        collisions=stats.get("collisions"),
-        carrier_changes=row.get_attr("IFLA_CARRIER_CHANGES"),
-    )

@@ -119,7 +119,7 @@ def _working_set(shares: Shares, workers: int) -> Number:
         key="files.working_set",
         value=shares.objects,
         unit="bytes",
-        reason=f"hot files, answered without touching the disk: all of memory.objects{each}",
+        reason=f"hot files and answers, given without the disk: all of memory.objects{each}",
         sum=f"memory.objects = {size(shares.objects)}",
     )
 

@@ -55,13 +55,27 @@ def change(text: str, facts: Facts, overrides: Overrides) -> World:
 def parse_speed(text: str) -> int:
     """Bits a second from "1G", "2.5G" or "1 Gbit/s". Raises ValueError."""
     short = _short(text, _DECIMAL)
-    return parse_rate(text) * 8 if short is None else short
+    return _something(parse_rate(text) * 8) if short is None else short
 
 
 def parse_memory(text: str) -> int:
     """Bytes from "64G" (GiB, as RAM is sold), "64 GiB" or "64 GB". Raises ValueError."""
     short = _short(text, _BINARY)
-    return parse_size(text) if short is None else short
+    return _something(parse_size(text)) if short is None else short
+
+
+def parse_round_trip(text: str) -> float:
+    """Seconds from "50ms". Raises ValueError."""
+    value = parse_time(text)
+    if not 0.001 <= value <= 3600:
+        raise ValueError("a time from 1ms to an hour is wanted")
+    return value
+
+
+def parse_object_size(text: str) -> int:
+    """Bytes from "100k", "100 kB" or "64 KiB". Raises ValueError."""
+    short = _short(text, _DECIMAL)
+    return _something(parse_size(text)) if short is None else short
 
 
 def _short(text: str, worth: dict[str, int]) -> int | None:
@@ -70,6 +84,10 @@ def _short(text: str, worth: dict[str, int]) -> int | None:
         return None
     whole, _, fraction = match[1].partition(".")
     value = int(whole + fraction) * worth[match[2]] // int("1" + "0" * len(fraction))
+    return _something(value)
+
+
+def _something(value: int) -> int:
     if not 0 < value <= LARGEST:
         raise ValueError(f"between 1 and {LARGEST:,}")
     return value
@@ -124,18 +142,11 @@ def _disk(text: str, facts: Facts, overrides: Overrides) -> World:
 
 
 def _round_trip(text: str, facts: Facts, overrides: Overrides) -> World:
-    value = parse_time(text)
-    if not 0.001 <= value <= 3600:
-        raise ValueError("a time from 1ms to an hour is wanted")
-    return facts, replace(overrides, round_trip=value)
+    return facts, replace(overrides, round_trip=parse_round_trip(text))
 
 
 def _object_size(text: str, facts: Facts, overrides: Overrides) -> World:
-    short = _short(text, _DECIMAL)
-    value = parse_size(text) if short is None else short
-    if not value:
-        raise ValueError("at least a byte")
-    return facts, replace(overrides, object_size=value)
+    return facts, replace(overrides, object_size=parse_object_size(text))
 
 
 CHANGES: dict[str, _Change] = {

@@ -124,6 +124,42 @@ def _kernel_knows_rare_kinds() -> bool:
         return all(run(*command.split()).returncode == 0 for command in commands)
 
 
+@pytest.fixture(scope="session")
+def stranger() -> Facts:
+    """Facts of a macvlan whose card is in another namespace, under an index that is ours too."""
+    _need(os.geteuid() == 0 and shutil.which("ip"), "root and ip: apt-get install iproute2")
+    with _namespace() as outside, _namespace() as inside:
+        name = inside("ip", "netns", "identify").stdout.strip()
+        for run, command in (
+            (inside, "ip link add name ours0 type veth peer name ours1"),
+            (outside, "ip link add name card0 type veth peer name card1"),
+            (outside, f"ip link add link card0 name stranger0 netns {name} type macvlan"),
+        ):
+            assert run(*command.split()).returncode == 0, command
+        done = inside(sys.executable, str(HERE / "devices.py"), "stranger")
+    assert done.returncode == 0, done.stderr
+    return _facts(done.stdout)["stranger"]
+
+
+@pytest.fixture(scope="session")
+def namesake() -> Facts:
+    """Facts of a veth that has a real card's name, seen with the sysfs that shows the card."""
+    _need(os.geteuid() == 0 and shutil.which("ip"), "root and ip: apt-get install iproute2")
+    card = next((path.parent.name for path in Path("/sys/class/net").glob("*/device")), None)
+    if card is None:
+        pytest.skip("this machine has no network card")
+    with _namespace() as run:
+        assert run("ip", "link", "add", "name", card, "type", "veth").returncode == 0
+        name = run("ip", "netns", "identify").stdout.strip()
+        # Unlike ip netns exec, this leaves /sys as it is.
+        done = subprocess.run(
+            ["nsenter", f"--net=/run/netns/{name}", sys.executable, "-m", "edgebox.plan.gather",
+             json.dumps({"interface": card})],
+            capture_output=True, check=True, timeout=60,
+        )  # fmt: skip
+    return decode(done.stdout)
+
+
 def _in_namespace(scenes: tuple[str, ...]) -> dict[str, Facts]:
     with _namespace() as run:
         done = run(sys.executable, str(HERE / "devices.py"), *scenes)
@@ -147,13 +183,11 @@ def _in_user_mode(kernel: Path, out: Path) -> dict[str, Facts]:
         os.killpg(guest.pid, signal.SIGKILL)  # its processes are this session's
         guest.communicate()
         raise
-    told = out / "facts"
-    assert told.exists() and told.stat().st_size, (console, _text(out / "errors"))
-    return _facts(told.read_text())
-
-
-def _text(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
+    told, errors = (
+        path.read_text() if path.exists() else "" for path in (out / "facts", out / "errors")
+    )
+    assert told, (console, errors)
+    return _facts(told)
 
 
 def _facts(told: str) -> dict[str, Facts]:

@@ -76,6 +76,8 @@ SCENES: dict[str, tuple[list[str], Subject]] = {
          "link add link br2 name br2.30 type vlan id 30"],
         Subject(interface="br2.30"),
     ),
+    # Made from outside, on a card of another namespace: what a container with macvlan sees.
+    "stranger": ([], Subject(interface="stranger0")),
     "none such": ([], Subject(interface="nosuch0")),
     "loopback": ([], Subject(interface="lo")),
 }  # fmt: skip

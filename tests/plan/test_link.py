@@ -63,6 +63,16 @@ def test_a_macvlan_is_followed_to_its_parent(common_devices: dict[str, Facts]) -
     assert common_devices["macvlan"].network.links[0].kind == "macvlan"
 
 
+def test_a_card_in_another_namespace_is_not_confused_with_one_here(stranger: Facts) -> None:
+    assert names(stranger) == ["stranger0"]
+    assert uplink(stranger.network).speed is None
+
+
+def test_a_sysfs_that_shows_another_namespace_is_not_believed(namesake: Facts) -> None:
+    (link,) = namesake.network.links
+    assert (link.kind, link.driver) == ("veth", None)
+
+
 def test_a_specific_listen_address_decides_the_interface(common_devices: dict[str, Facts]) -> None:
     for scene in ("address", "address of IPv6"):
         network = common_devices[scene].network

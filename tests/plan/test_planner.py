@@ -25,9 +25,13 @@ BOXES = sorted((Path(__file__).parent / "boxes").glob("*.json"))
 DEFAULT = Config()
 Anything = Callable[[Any], st.SearchStrategy[Any]]
 
-many = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)  # fmt: skip
+
+def many(test: Callable[..., None]) -> Callable[..., None]:
+    """Over many machines, which takes its time."""
+    health = [HealthCheck.too_slow]
+    return pytest.mark.slow(
+        settings(max_examples=40, deadline=None, suppress_health_check=health)(test)
+    )
 
 
 def values(found: Plan) -> dict[str, int | float | None]:
@@ -134,9 +138,7 @@ def test_more_memory_never_makes_a_share_or_a_limit_smaller(
             for value in [getattr(memory, key)]
         },
     )
-    before, after = (
-        values(plan(f, DEFAULT)) for f in (facts, replace(facts, memory=grown))
-    )
+    before, after = (values(plan(f, DEFAULT)) for f in (facts, replace(facts, memory=grown)))
     for key in GROWING_WITH_MEMORY:
         if before.get(key) is not None:
             assert (after[key] or 0) >= (before[key] or 0), key
