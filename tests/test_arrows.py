@@ -42,8 +42,14 @@ CACHE_POLICY = (
     "targeted", "vary",
 )  # fmt: skip
 
+PLANNING = (
+    "planner", "facts", "figures", "quantity", "assumptions", "uplink", "basis", "shares",
+    "throughput", "connections", "advice", "port_advice", "report", "rows", "whatif",
+)  # fmt: skip
+
 PURE = files(
-    "http", "plan/planner.py", "route", "express/recogniser.py",
+    "http", "route", "express/recogniser.py",
+    *(f"plan/{n}.py" for n in PLANNING),
     *(f"config/{n}.py" for n in ("schema", "units", "marks", "upstreams")),
     *(f"cache/{n}.py" for n in CACHE_POLICY),
 )  # fmt: skip

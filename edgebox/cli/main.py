@@ -7,7 +7,7 @@ server: a verb's line of help stands here, so that listing them imports none.
 from __future__ import annotations
 
 import platform
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import NamedTuple
 
 import click
@@ -68,6 +68,8 @@ def main() -> None:
 @click.command()
 def version() -> None:
     """Print the versions that a bug report needs."""
+    from importlib import metadata  # 0.1 s that no other verb should pay
+
     click.echo(f"edgebox {__version__}")
     click.echo(f"Python {platform.python_version()}, {platform.system()} {platform.release()}")
     click.echo(", ".join(f"{name} {metadata.version(name)}" for name in ("trio", "h11", "msgspec")))
