@@ -17,6 +17,8 @@ import trio
 
 from edgebox.http.dates import format_date
 
+SLACK = 0.25  # seconds that a moment may be off; a clock being slewed drifts 1 in 2,000
+
 
 class Moment(NamedTuple):
     """One second, on every clock that somebody goes by.
@@ -44,6 +46,7 @@ class Epoch:
         self._on_turn: list[Callable[[], None]] = []
         self._on_forget: list[Callable[[], None]] = []
         self.number = 0
+        self.moment = Moment(0, 0.0, 0.0)
         self._read_clocks()
 
     @property
@@ -80,6 +83,23 @@ class Epoch:
             self.turn()
 
     def _read_clocks(self) -> None:
-        steady = time.clock_gettime(time.CLOCK_BOOTTIME)
-        self.moment = Moment(int(time.time()), time.monotonic(), steady)
+        wall = time.time()
+        # As of when this second began, however late we are to notice; in 1,024ths, so that
+        # differences are exact.
+        steady = round((time.clock_gettime(time.CLOCK_BOOTTIME) - wall % 1) * 1024) / 1024
+        if self.number:
+            steady = in_step(self.moment.steady, steady)
+        self.moment = Moment(int(wall), time.monotonic(), steady)
         self.stamp = b"Date: %s\r\n%s" % (format_date(self.moment.wall), self._server)
+
+
+def in_step(before: float, now: float) -> float:
+    """`now`, moved to whole seconds after `before` where it nearly is that already.
+
+    Ages are differences of such moments, cut to whole seconds: what lay here for three
+    turns must not be called two seconds old for the sake of a millisecond. A clock that
+    was set leaves the step, and the next moments follow it.
+    """
+    elapsed = now - before
+    whole = round(elapsed)
+    return before + whole if abs(elapsed - whole) < SLACK else now

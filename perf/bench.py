@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from perf import machine, report, stall
+from perf.caches import CACHES, NAMES, lineup
 from perf.chart import chart
 from perf.measure import Bench, measure
 from perf.peers import PEERS, Peer, Setting, find, version
@@ -27,6 +29,7 @@ from perf.results import Result, Sample, result
 from perf.rows import PAGE, PATHS, ROWS, SMALL, Method, Row, quick
 
 HERE = Path(__file__).parent
+BY_NAME = {peer.name: peer for peer in (*CACHES, *PEERS)}
 ROUNDS = 3
 BODY = b"<!doctype html><title>edgebox bench</title><p>An octet is an octet is an octet.\n"
 
@@ -36,7 +39,7 @@ class Options:
     """What the command line asked for; `out` None prints only."""
 
     rows: tuple[Row, ...]
-    peers: tuple[Peer, ...]
+    peers: tuple[str, ...]  # names in table order: those that some row is for
     rounds: int
     quick: bool
     out: Path | None
@@ -46,28 +49,28 @@ def parse(arguments: Sequence[str]) -> Options:
     """The options; exits with a message for unknown rows and peers."""
     parser = argparse.ArgumentParser(prog="python -m perf.bench", description=__doc__)
     by_key = {row.key: row for row in ROWS}
-    by_name = {peer.name: peer for peer in PEERS}
     optional = ", ".join(row.key for row in ROWS if not row.default)
     parser.add_argument(
         "--rows",
         default="",
         help=f"of {', '.join(by_key)}, with commas between; left out unless named: {optional}",
     )
-    parser.add_argument("--peers", default="", help=f"of {', '.join(by_name)}")
+    parser.add_argument("--peers", default="", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--rounds", type=int, default=0, help=f"{ROUNDS} unless told otherwise")
     parser.add_argument("--quick", action="store_true", help="one round of small loads")
     parser.add_argument("--out", type=Path, help="where to write the results")
     asked = parser.parse_args(arguments)
     row_keys = [key for key in asked.rows.split(",") if key]
     names = [name for name in asked.peers.split(",") if name]
-    for word in [*(set(row_keys) - by_key.keys()), *(set(names) - by_name.keys())]:
+    for word in [*(set(row_keys) - by_key.keys()), *(set(names) - set(NAMES))]:
         parser.error(f"unknown: {word}")
     rounds = asked.rounds or (1 if asked.quick else ROUNDS)
     rows = [by_key[key] for key in row_keys] or [row for row in ROWS if row.default]
+    able = {peer.name for row in rows for peer in lineup(row)}
     full = not row_keys and not names and not asked.quick and rounds >= ROUNDS
     return Options(
         tuple(quick(row) for row in rows) if asked.quick else tuple(rows),
-        tuple(peer for peer in PEERS if not names or peer.name in names),
+        tuple(name for name in NAMES if name in (names or NAMES) and name in able),
         rounds,
         asked.quick,
         asked.out or (HERE if full else None),
@@ -75,11 +78,16 @@ def parse(arguments: Sequence[str]) -> Options:
 
 
 def make_root(directory: Path) -> Path:
-    """The docroot: the two files, 200 paths of the small one, and a sparse large one."""
+    """The docroot: the two files, 200 paths of the small one, and a sparse large one.
+
+    What the origin of the proxied rows answers lies there as well, where its paths say.
+    """
     root = directory / "root"
     (root / "paths").mkdir(parents=True)
     small = (BODY * (SMALL // len(BODY) + 1))[:SMALL]
-    (root / "small.html").write_bytes(small)
+    for path in ("small.html", "c/small.html", "p/small.html"):
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_bytes(small)
     (root / "page.html").write_bytes((BODY * (PAGE // len(BODY) + 1))[:PAGE])
     for number in range(1, PATHS + 1):
         (root / "paths" / f"{number}.html").write_bytes(small)
@@ -97,12 +105,10 @@ def one_round(
 ) -> dict[tuple[str, str], Sample]:
     """A sample of every row with every peer at hand, peers in turn within each row."""
     samples: dict[tuple[str, str], Sample] = {}
-    present = [peer for peer in options.peers if peer.name in tools]
-    first = number % len(present) if present else 0
     for row in options.rows:
+        present = [peer for peer in lineup(row) if peer.name in tools]
+        first = number % len(present) if present else 0
         for peer in present[first:] + present[:first]:
-            if row.peers and peer.name not in row.peers:
-                continue
             sample = measure(row, peer, tools[peer.name], bench)
             samples[row.key, peer.name] = sample
             told = f"{report.number(sample.value, row.unit):>8} {row.unit.value}"
@@ -115,8 +121,8 @@ def collect(options: Options, rounds: Sequence[dict[tuple[str, str], Sample]]) -
     results = []
     for row in options.rows:
         taken = {
-            peer.name: [r[row.key, peer.name] for r in rounds if (row.key, peer.name) in r]
-            for peer in options.peers
+            name: [r[row.key, name] for r in rounds if (row.key, name) in r]
+            for name in options.peers
         }
         results.append(result(row, {name: some for name, some in taken.items() if some}))
     return results
@@ -139,29 +145,41 @@ def without_missing_tools(options: Options) -> tuple[Options, dict[str, str], li
     """The rows whose load tool is here, where each peer's program is, and what is missing."""
     missing = []
     tools: dict[str, str] = {}
-    for peer in options.peers:
-        path = find(peer.tool)
+    for name in options.peers:
+        tool = BY_NAME[name].tool
+        path = find(tool)
         if path is None:
-            missing.append(f"{peer.name}: {peer.tool} is not installed")
+            missing.append(f"{name}: {tool} is not installed")
         else:
-            tools[peer.name] = path
-    needed = sorted({row.load.tool for row in options.rows} - {""})
-    absent = [tool for tool in needed if find(tool) is None]
-    kept = tuple(row for row in options.rows if row.load.tool not in absent)
-    for tool in absent:
-        keys = ", ".join(row.key for row in options.rows if row.load.tool == tool)
+            tools[name] = path
+    needed = sorted({tool for row in options.rows for tool in row.tools})
+    absent = {tool for tool in needed if find(tool) is None}
+    kept = tuple(row for row in options.rows if not row.tools & absent)
+    for tool in sorted(absent):
+        keys = ", ".join(row.key for row in options.rows if tool in row.tools)
         missing.append(f"{keys}: {tool} is not installed")
     return Options(kept, options.peers, options.rounds, options.quick, options.out), tools, missing
 
 
-def example(peer: Peer, descriptors: int) -> str:
-    """A peer's configuration and command as they were, but for directory and port."""
-    load = next(row.load for row in ROWS if row.key == "hot")
-    setting = Setting(Path("DIRECTORY"), Path("ROOT"), 8080, True, load, descriptors)
+def examples(name: str, descriptors: int) -> str:
+    """A server's configurations and commands, as for files and as a cache."""
+    found = []
+    for key, peers in (("hot", PEERS), ("cached", CACHES)):
+        row = next(row for row in ROWS if row.key == key)
+        found += [example(peer, row, descriptors) for peer in peers if peer.name == name]
+    return "\n\n\n".join(found)
+
+
+def example(peer: Peer, row: Row, descriptors: int) -> str:
+    """A peer's configuration and command as they were, but for directories and ports."""
+    upstream = 8081 if row.is_proxied else 0
+    setting = Setting(
+        Path("DIRECTORY"), Path("ROOT"), 8080, True, row.load, descriptors, Path("MEMORY"), upstream
+    )
     program = "python" if peer.tool == sys.executable else peer.tool
     lines = [peer.build(setting, program)] if peer.build else []
     lines.append(peer.command(setting, program))
-    commands = "\n".join("$ " + " ".join(line) for line in lines)
+    commands = "\n".join("$ " + shlex.join(line) for line in lines)
     return f"{commands.replace(str(HERE), 'perf')}\n\n{peer.config(setting)}".strip()
 
 
@@ -184,7 +202,8 @@ def main(arguments: Sequence[str]) -> int:
         root = make_root(scratch)
         cold = any(row.method is Method.STALL for row in options.rows)
         paths = tuple(stall.make_files(root)) if cold else ()
-        bench = Bench(root, server_core, descriptors, scratch, paths)
+        memory = machine.ram_directory() or scratch
+        bench = Bench(root, server_core, descriptors, scratch, memory, paths)
         rounds = take_rounds(options, tools, bench)
     found = {t: path for t in ("wrk", "ab") if (path := find(t))}
     run = report.Run(
@@ -194,10 +213,10 @@ def main(arguments: Sequence[str]) -> int:
         quick=options.quick,
         cores=cores,
         machine=facts,
-        versions={p.name: version(p, tools[p.name]) for p in options.peers if p.name in tools},
+        versions={n: version(BY_NAME[n], tools[n]) for n in options.peers if n in tools},
         tools={tool: machine.tool_version(tool, path) for tool, path in found.items()},
         missing=tuple(missing),
-        configs={p.name: example(p, descriptors) for p in options.peers if p.name in tools},
+        configs={name: examples(name, descriptors) for name in options.peers if name in tools},
         results=tuple(collect(options, rounds)),
     )
     write(run, options.out if len(rounds) == options.rounds else None)
@@ -219,9 +238,14 @@ def write(run: report.Run, out: Path | None) -> None:
 
 
 def _ended(signal_number: int, frame: object) -> NoReturn:
-    raise SystemExit(128 + signal_number)  # so that servers and directories are cleared away
+    raise SystemExit(128 + signal_number)
+
+
+def stop_on_sigterm() -> None:
+    """SIGTERM ends this program as an exception does: servers and directories are cleared away."""
+    signal.signal(signal.SIGTERM, _ended)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _ended)
+    stop_on_sigterm()
     sys.exit(main(sys.argv[1:]))

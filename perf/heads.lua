@@ -1,9 +1,11 @@
--- Requests as a browser sends them, for wrk: `wrk ... -s heads.lua URL -- KIND SALT`.
+-- Heads that vary, for wrk: `wrk ... -s heads.lua URL -- KIND SALT`.
 --
---   pool    500 cookies, each with any of 200 paths: 100,000 heads that come again
---   unique  a cookie never sent before, whatever ran earlier (SALT differs between runs)
+--   pool      500 cookies, each with any of 200 paths: 100,000 heads that come again
+--   unique    a cookie never sent before, whatever ran earlier (SALT differs between runs)
+--   distinct  a path never sent before, in the directory of URL, and no field but Host
 --
--- Only the cookie and the path vary, as between visitors of one site with one browser.
+-- The first two are a browser's heads. Only the cookie and the path vary, as between
+-- visitors of one site with one browser.
 -- All that can be joined ahead of time is, so that wrk stays ahead of the server.
 
 local COOKIES, PATHS = 500, 200
@@ -23,6 +25,12 @@ local function unheard()
   return before_cookie[random(PATHS)] .. salt .. count .. after_cookie
 end
 
+local before_name, after_name
+local function untrodden()
+  count = count + 1
+  return before_name .. count .. after_name
+end
+
 function init(arguments)
   math.randomseed(449)
   local host = wrk.headers["Host"]
@@ -38,5 +46,8 @@ function init(arguments)
     cookies[number] = string.format("%08x%08x", random(0, 2 ^ 31 - 1), number)
   end
   salt = (arguments[2] or "0") .. "-"
-  request = arguments[1] == "unique" and unheard or pooled
+  before_name = "GET " .. wrk.path:match("^.*/") .. salt
+  after_name = " HTTP/1.1\r\nHost: " .. host .. "\r\n\r\n"
+  local kinds = { pool = pooled, unique = unheard, distinct = untrodden }
+  request = kinds[arguments[1]]
 end

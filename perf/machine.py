@@ -102,6 +102,12 @@ def expand(cores: str) -> set[int]:
     return found
 
 
+def ram_directory() -> Path | None:
+    """Where files take no disk: a tmpfs that this process may write to."""
+    shared = Path("/dev/shm")
+    return shared if os.access(shared, os.W_OK | os.X_OK) else None
+
+
 def raise_descriptor_limit() -> int:
     """Lets this process and its children open as many files as a run needs; returns how many."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,21 +1,24 @@
 """One row with one peer, once: start, verify, warm, measure, verify again, stop.
 
-Before and after a load every target is fetched and compared with the file. A load that saw
-an error, a server that lost a process, or a log with lines missing spoils the sample; it is
-told, and its number is not used. Nothing here raises for a peer's failure.
+Before and after a load every target is fetched and compared with the file. A sample is
+spoilt by a load that saw an error, a server that lost a process, a log with lines missing, or
+an upstream that was asked too often or too seldom; that is told, and the number is not used.
+Nothing here raises for a peer's failure.
 """
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perf import connections, loads, stall
-from perf.peers import Peer, Setting
+from perf.origin import COMPILER, asked_in_all, judge_hits, judge_misses, running_origin
+from perf.peers import Peer, Setting, find
 from perf.processes import own_memory, spent, usage
 from perf.results import Sample
 from perf.rows import Load, Method, Row
@@ -35,23 +38,52 @@ class Bench:
     server_core: int | None
     descriptors: int
     scratch: Path  # where servers get their directories, logs included
+    memory: Path  # and those that belong into RAM
     cold: tuple[Path, ...] = ()
 
 
 def measure(row: Row, peer: Peer, tool: str, bench: Bench) -> Sample:
     """One sample; whatever goes wrong with the server or the load becomes its fault."""
     try:
-        with tempfile.TemporaryDirectory(prefix=f"{peer.name}-", dir=bench.scratch) as name:
-            directory = Path(name)
-            directory.chmod(0o755)  # some servers change their user
+        with (
+            _directory(peer, bench.scratch) as directory,
+            _directory(peer, bench.memory) as memory,
+            _upstream(row, bench, directory) as upstream,
+        ):
             setting = Setting(
-                directory, bench.root, free_port(), row.log, row.load, bench.descriptors
+                directory=directory,
+                root=bench.root,
+                port=free_port(),
+                log=row.log,
+                load=row.load,
+                descriptors=bench.descriptors,
+                memory=memory,
+                upstream=upstream,
             )
             with running(peer, tool, setting, bench.server_core) as server:
                 sample = METHODS[row.method](server, row, bench)
             return sample if not row.log else _with_log_checked(sample, server)
     except (ServerFailed, OSError, ValueError, subprocess.SubprocessError) as error:
         return Sample(None, fault=" ".join(str(error).split()) or type(error).__name__)
+
+
+@contextlib.contextmanager
+def _directory(peer: Peer, where: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix=f"edgebox-bench-{peer.name}-", dir=where) as name:
+        directory = Path(name)
+        directory.chmod(0o755)  # some servers change their user
+        yield directory
+
+
+@contextlib.contextmanager
+def _upstream(row: Row, bench: Bench, directory: Path) -> Iterator[int]:
+    """The port of what the servers of this row stand before; 0 where they serve files."""
+    if not row.is_proxied:
+        yield 0
+        return
+    answer = bench.root / row.load.target.lstrip("/")
+    with running_origin(find(COMPILER) or COMPILER, directory, answer) as port:
+        yield port
 
 
 def _with_log_checked(sample: Sample, server: Server) -> Sample:
@@ -84,11 +116,48 @@ def run(load: Load, server: Server) -> loads.Outcome:
 
 def measure_cpu(server: Server, row: Row, bench: Bench) -> Sample:
     """Nanoseconds on a CPU over a load, by its requests, in µs."""
+    warm(server, row)
+    return take_load(server, row)
+
+
+def measure_cached(server: Server, row: Row, bench: Bench) -> Sample:
+    """The same of a load that must not reach the upstream at all."""
+    warm(server, row)
+    before = asked_in_all(server.setting.upstream)
+    sample = take_load(server, row)
+    reached = asked_in_all(server.setting.upstream) - before
+    return with_reach(sample, reached, judge_hits(reached))
+
+
+def measure_relayed(server: Server, row: Row, bench: Bench) -> Sample:
+    """The same of a load that must reach the upstream with every request."""
+    warm(server, row)
+    before = asked_in_all(server.setting.upstream)
+    sample = take_load(server, row)
+    reached = asked_in_all(server.setting.upstream) - before - 1  # the check after the load
+    return with_reach(sample, reached, judge_misses(reached, sample.requests, row.load.connections))
+
+
+def with_reach(sample: Sample, reached: int, fault: str) -> Sample:
+    """The sample, with the requests that went on to the upstream and what is wrong with that."""
+    return replace(
+        sample,
+        fault="; ".join(filter(None, (sample.fault, fault))),
+        details={**sample.details, "upstream_requests": reached},
+    )
+
+
+def warm(server: Server, row: Row) -> None:
+    """A short load of the same kind, uncounted."""
     load = row.load
     run(replace(load, seconds=1.0, requests=max(load.connections, load.requests // 20)), server)
+
+
+def take_load(server: Server, row: Row) -> Sample:
+    """The row's load: CPU time by request, and what went wrong."""
     processes = server.processes
     before = usage(processes)
-    outcome = run(load, server)
+    outcome = run(row.load, server)
     difference = spent(before, usage(server.processes))
     faults = [*outcome.faults]
     if difference.lost_processes:
@@ -186,4 +255,6 @@ METHODS: dict[Method, Callable[[Server, Row, Bench], Sample]] = {
     Method.IDLE: measure_idle,
     Method.DOWNLOADS: measure_downloads,
     Method.STALL: measure_stall,
+    Method.CACHED: measure_cached,
+    Method.RELAYED: measure_relayed,
 }

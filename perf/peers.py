@@ -31,7 +31,7 @@ SPARE = 500  # descriptors that are no connections
 
 @dataclass(frozen=True)
 class Setting:
-    """One start of a server: its private directory, what it serves, where, and for which load."""
+    """One start of a server: its private directories, what it serves, where, for which load."""
 
     directory: Path
     root: Path
@@ -39,6 +39,8 @@ class Setting:
     log: bool
     load: Load
     descriptors: int  # what the process may open
+    memory: Path  # for what belongs into RAM: a directory of a tmpfs where there is one
+    upstream: int = 0  # port of the origin, where there is one
 
     @property
     def config(self) -> Path:
@@ -211,7 +213,8 @@ def version(peer: Peer, path: str) -> str:
         [path, *peer.version_command], capture_output=True, text=True, timeout=30, check=False
     )
     first = (said.stdout + said.stderr).strip().partition("\n")[0]
-    number = re.search(r"\d+\.\d[\w.]*", re.sub(r"\(.*?\)", "", first))
+    pattern = r"\d+\.\d[\w.]*"  # best outside of parentheses, where builds and others' names are
+    number = re.search(pattern, re.sub(r"\(.*?\)", "", first)) or re.search(pattern, first)
     told = number[0] if number else first
     if peer.name == SUBJECT:
         return f"{_distribution(SUBJECT)} on Python {told}"

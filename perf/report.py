@@ -4,7 +4,6 @@ A reader gets the verdicts first, then the tables that they were worked out from
 it takes to repeat them: machine, versions, commands, configurations.
 """
 
-# ruff: noqa: RUF001  (the multiplication sign and the dash are meant)
 from __future__ import annotations
 
 import json
@@ -25,6 +24,11 @@ medians of this run. Every answer is 200 with the right body, checked before and
 load; a load that saw an error counts for nothing. Unless a row says otherwise, all servers
 write an access log in the combined format. The floor is a bare C epoll loop that sends
 fixed octets without parsing, and keeps no log.
+
+In the rows of upstream answers each server is a cache before one origin, a small C program on
+the load tool's core whose time is not counted. The origin counts what it is asked: nothing at
+all while the answer is hot, every request where all are misses. nginx is its proxy_cache
+there, Varnish its two processes and varnishncsa, and what they keep lies in RAM or on tmpfs.
 """
 HEADINGS = {
     Unit.MICROSECONDS: "CPU µs per request",

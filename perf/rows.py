@@ -2,10 +2,10 @@
 
 A row's `method` names the function in `measure` that does it. The sizes are those of two
 reports that started this: a 449-octet index page under `ab -n 100000 -c 1000`, and a
-26,890-octet file that one server sent three times slower than its predecessor.
+26,890-octet file that one server sent three times slower than its predecessor. Where a row
+is proxied, the servers stand as caches before an upstream instead of serving files.
 """
 
-# ruff: noqa: RUF001  (the multiplication sign and the dash are meant)
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -23,6 +23,8 @@ class Method(Enum):
     IDLE = "memory of idle connections"
     DOWNLOADS = "memory of slow downloads"
     STALL = "latency beside cold reads"
+    CACHED = "CPU per request, every answer from the cache"
+    RELAYED = "CPU per request, every answer from the upstream"
 
 
 class Unit(Enum):
@@ -46,14 +48,14 @@ class Load:
     seconds: float = 4.0
     requests: int = 0
     keep_alive: bool = True
-    heads: str = ""  # "pool" or "unique": browser-like heads from heads.lua
+    heads: str = ""  # of heads.lua: "pool" or "unique" browser-like heads, or "distinct" targets
     target: str = "/small.html"
     size: int = SMALL  # of each answer's body, in octets
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; `peers` empty means every peer."""
+    """One line of the table; `peers` empty means every peer that can."""
 
     key: str
     title: str
@@ -63,6 +65,17 @@ class Row:
     log: bool = True
     peers: tuple[str, ...] = ()
     default: bool = True
+
+    @property
+    def is_proxied(self) -> bool:
+        """Whether the servers stand before an upstream; the files are its answers then."""
+        return self.method in (Method.CACHED, Method.RELAYED)
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """Programs that it takes beside the servers."""
+        compiler = "gcc" if self.is_proxied else ""
+        return frozenset((self.load.tool, compiler)) - {""}
 
 
 ROWS = (
@@ -81,6 +94,18 @@ ROWS = (
     ),
     Row("cookies", "449 B, 500 cookies × 200 paths", Load(heads="pool", target="/paths/1.html")),
     Row("unique", "449 B, every head unique", Load(heads="unique", target="/paths/1.html")),
+    Row(
+        "cached",
+        "cached upstream answer, 449 B, keep-alive, 64 connections",
+        Load(target="/c/small.html"),
+        method=Method.CACHED,
+    ),
+    Row(
+        "miss",
+        "miss relayed, 449 B, every URL new and private, 64 connections",
+        Load(heads="distinct", target="/p/small.html"),
+        method=Method.RELAYED,
+    ),
     Row(
         "idle",
         "an idle keep-alive connection, 10,000 held",

@@ -119,7 +119,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 def targets(load: Load) -> list[str]:
     """Every target that the load asks for."""
-    if load.heads:
+    if load.heads in ("pool", "unique"):
         return [f"/paths/{number}.html" for number in range(1, PATHS + 1)]
     return [load.target]
 

@@ -32,6 +32,9 @@ TARGETS = (
     Target("ab-keep", 0.80, "nginx"),
     Target("cookies", 0.85, "nginx"),
     Target("unique", 1.3, "nginx"),
+    Target("cached", 0.60, "nginx"),  # its proxy_cache, as in every proxied row
+    Target("cached", 0.90, "haproxy"),
+    Target("miss", 3.0, "nginx"),
     Target("idle", 1_500),
     Target("downloads", 24_000),
     Target("stall", 2.0),

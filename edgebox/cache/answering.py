@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 
 from edgebox.cache.answer import Answer, Instant
+from edgebox.cache.coding import CodingRules, Face, choose_face, dress, is_codable
 from edgebox.cache.entry import StoredResponse, with_date
-from edgebox.cache.flight import Shared
+from edgebox.cache.flight import Passed, RoutePolicy, Shared
+from edgebox.cache.reasons import StoreReason
 from edgebox.cache.shelf import Kept
 from edgebox.cache.status import Handling, add_cache_status, cache_status
 from edgebox.http import conditions, ranges
 from edgebox.http.conditions import Verdict
 from edgebox.http.dates import parse_date
-from edgebox.http.headers import Field, Fields
+from edgebox.http.headers import Field, Fields, Headers
 from edgebox.http.message import FileSlice, Piece, Request, Response, Stream, StreamBroken
 from edgebox.http.ranges import Outcome, Span
 from edgebox.http.representation import Representation, represent
@@ -25,31 +28,47 @@ from edgebox.upstream.errors import Truncated
 from edgebox.upstream.incoming import Incoming
 
 _OWN = frozenset((b"content-type", b"accept-ranges"))
+_RETRIEVALS = (b"GET", b"HEAD")
+
+
+def face_of(kept: Kept, asked: Headers, rules: CodingRules) -> Face:
+    """Which representation of what is stored a client is to get."""
+    if kept.content is not None and is_codable(kept.entry, kept.size, rules):
+        return choose_face(asked, kept.entry, kept.coded, rules)
+    return Face(etag=kept.entry.etag)
 
 
 def from_kept(
-    kept: Kept, request: Request, handling: Handling, name: bytes, now: Instant
+    kept: Kept, face: Face, request: Request, handling: Handling, name: bytes, now: Instant
 ) -> Response:
     """What is stored, as the answer to `request`; `name` is what this cache is called."""
-    entry = kept.entry
-    fields = add_cache_status(entry.fields_at(now), cache_status(name, handling))
+    entry, label = kept.entry, handling.reason.key
+    member = cache_status(name, handling)
+    fields = add_cache_status(dress(entry.fields_at(now), face), member)
     in_ram = kept.content is not None
     if entry.status != 200:
-        return Response(entry.status, fields, _take(kept, None), in_ram, forwarded=True)
+        body = _take(kept, kept.content, None)
+        return Response(entry.status, fields, body, in_ram, forwarded=True, label=label)
+    content = kept.coded[face.coding] if face.coding else kept.content
     whole = Representation(
         kind=_first(entry.fields, b"content-type"),
         fields=_without_own(fields),
-        etag=entry.etag,
-        modified=_modified(entry, now),
-        size=kept.size,
-        take=partial(_take, kept),
+        etag=face.etag,
+        modified=_modified(entry, request.headers),
+        size=kept.size if content is None else len(content),
+        take=partial(_take, kept, content),
         remember=in_ram,
     )
-    return replace(represent(request, whole, int(now.wall)), forwarded=True)
+    # The Date it came with, not the hour of this request, says whether its Last-Modified is
+    # strong (RFC 9110 §8.8.2.2).
+    response = represent(request, whole, entry.date)
+    if response.status in (412, 416):
+        return told(response.status, member, response.fields, remember=in_ram)
+    return replace(response, forwarded=True, label=label)
 
 
 def from_spool(
-    shared: Shared, request: Request, handling: Handling, name: bytes, leads: bool, now: Instant
+    shared: Shared, request: Request, handling: Handling, policy: RoutePolicy, now: Instant
 ) -> Response:
     """An answer that is still coming in. The client that led gets its fields as they came.
 
@@ -57,37 +76,74 @@ def from_spool(
     out of it as it passes, where its length is known. Several ranges get the whole.
     """
     entry, length = shared.entry, shared.length
-    theirs = with_date(shared.answer.headers.fields, shared.answer)
-    fields = theirs if leads else entry.fields_at(now)
-    fields = add_cache_status(fields, cache_status(name, handling))
-    status, first, count = entry.status, 0, length
-    if status == 200:
-        verdict = conditions.evaluate(
-            request.method, request.headers, entry.etag, _modified(entry, now), int(now.wall)
-        )
-        if verdict is not Verdict.PROCEED:
-            return Response(verdict.value, fields, forwarded=True)
-        span = _single_range(entry, length, request, now)
+    face = Face(etag=entry.etag)
+    if is_codable(entry, length, policy.coding):
+        face = choose_face(request.headers, entry, {}, policy.coding)
+    leads = handling.collapsed is None
+    fields = with_date(shared.answer.headers.fields, shared.answer)
+    fields = dress(fields if leads else entry.fields_at(now), face)
+    member = cache_status(policy.name, handling)
+    fields = add_cache_status(fields, member)
+    status, first, stop = entry.status, 0, None
+    label = handling.reason.key
+    if status == 200 and request.method in _RETRIEVALS:
+        verdict = _evaluate(request, face.etag, entry)
+        if verdict is Verdict.FAILED:
+            return told(412, member)
+        if verdict is Verdict.NOT_MODIFIED:
+            return Response(304, fields, forwarded=True, label=label)
+        span = _single_range(entry, length, request)
         if span is not None and length is not None:
-            status, first, count = 206, span.first, span.length
+            status, first, stop = 206, span.first, span.last + 1
             fields = (*fields, (b"Content-Range", ranges.content_range(span, length)))
-    reader = shared.spool.read(first)
+    reader = shared.spool.read(first, stop)
+    count = length if stop is None else stop - first
     body = Stream(reader, count, reader.aclose, lambda: shared.spool.trailers)
-    return Response(status, fields, body, forwarded=True)
+    return Response(status, fields, body, forwarded=True, label=label)
+
+
+async def from_passed(
+    passed: Passed, request: Request, handling: Handling, name: bytes
+) -> Response:
+    """An answer for this client alone, whose conditions may have been kept from the upstream."""
+    answer = passed.answer
+    # Vary: * is what stands on answers that name a file, and the file has a tag of its own.
+    if answer.status == 200 and passed.reason is not StoreReason.VARY_ANYTHING:
+        etag = next(iter(answer.headers.all(b"etag")), None)
+        if _evaluate(request, etag, answer) is Verdict.NOT_MODIFIED:
+            await passed.incoming.aclose()
+            fields = add_cache_status(
+                with_date(answer.headers.fields, answer), cache_status(name, handling)
+            )
+            return Response(304, fields, forwarded=True, label=handling.reason.key)
+    return await from_incoming(passed.incoming, answer, request, handling, name)
 
 
 async def from_incoming(
     incoming: Incoming, answer: Answer, request: Request, handling: Handling, name: bytes
 ) -> Response:
-    """An answer that goes to this client and to nobody else."""
+    """An answer that goes to this client and to nobody else, as it is."""
+    label = handling.reason.key
     fields = with_date(answer.headers.fields, answer)
     fields = add_cache_status(fields, cache_status(name, handling))
     if incoming.whole is not None and request.method != b"HEAD":
         octets = incoming.whole
         await incoming.aclose()
-        return Response(answer.status, fields, octets, forwarded=True)
+        return Response(answer.status, fields, octets, forwarded=True, label=label)
     body = Stream(Relay(incoming), incoming.length, incoming.aclose, lambda: incoming.trailers)
-    return Response(answer.status, fields, body, forwarded=True)
+    return Response(answer.status, fields, body, forwarded=True, label=label)
+
+
+def told(status: int, member: bytes, extra: Fields = (), *, remember: bool = False) -> Response:
+    """An answer of our own to what cannot be had; `member` is what Cache-Status says of it."""
+    text = f"{status} {HTTPStatus(status).phrase}\n".encode()
+    position = tuple(field for field in extra if field[0] == b"Content-Range")
+    fields = (
+        (b"Content-Type", b"text/plain; charset=utf-8"),
+        *position,
+        (b"Cache-Status", member),
+    )
+    return Response(status, fields, text, remember=remember)
 
 
 class Relay:
@@ -108,32 +164,46 @@ class Relay:
             raise StreamBroken(str(broken)) from broken
 
 
-def _single_range(
-    entry: StoredResponse, length: int | None, request: Request, now: Instant
-) -> Span | None:
+def _evaluate(request: Request, etag: bytes | None, made: StoredResponse | Answer) -> Verdict:
+    if isinstance(made, StoredResponse):
+        modified, date = _modified(made, request.headers), made.date
+    else:
+        modified, date = made.date_in(b"last-modified"), made.date()
+    return conditions.evaluate(request.method, request.headers, etag, modified, date)
+
+
+def _single_range(entry: StoredResponse, length: int | None, request: Request) -> Span | None:
     wanted = request.headers.get(b"range") if request.method == b"GET" else None
     if wanted is None or length is None:
         return None
     condition = request.headers.get(b"if-range")
     if condition is not None and not conditions.if_range_holds(
-        condition, entry.etag, _modified(entry, now), entry.date
+        condition, entry.etag, _modified(entry, request.headers), entry.date
     ):
         return None
     spans = ranges.resolve(wanted, length)
     return spans[0] if not isinstance(spans, Outcome) and len(spans) == 1 else None
 
 
-def _take(kept: Kept, span: Span | None) -> Piece:
+def _take(kept: Kept, content: bytes | None, span: Span | None) -> Piece:
     first, length = (span.first, span.length) if span is not None else (0, kept.size)
-    if kept.content is not None:
-        return kept.content if span is None else kept.content[first : first + length]
+    if content is not None:
+        return content if span is None else content[first : first + length]
     assert kept.file is not None
     return FileSlice(kept.file.acquire(), kept.offset + first, length)
 
 
-def _modified(entry: StoredResponse, now: Instant) -> int | None:
-    modified = entry.last_modified
-    return parse_date(modified, int(now.wall)) if modified is not None else None
+def _modified(entry: StoredResponse, asked: Headers) -> int | None:
+    """Last-Modified, in seconds; for If-Modified-Since alone Date may stand in for it.
+
+    RFC 9111 §4.3.2 wants that of caches. Other conditions have no use for it: it is no
+    validator.
+    """
+    if entry.last_modified is not None:
+        return parse_date(entry.last_modified, entry.date)
+    if b"if-unmodified-since" in asked or b"if-range" in asked:
+        return None
+    return entry.date
 
 
 def _first(fields: Fields, name: bytes) -> bytes | None:

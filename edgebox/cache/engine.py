@@ -10,12 +10,17 @@ asked is the caller's: it hands in `fetch`, which takes the fields to send.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
+import trio
+
 from edgebox.cache.answer import Answer, Instant
-from edgebox.cache.answering import from_incoming, from_kept, from_spool
+from edgebox.cache.answering import from_incoming, from_passed, from_spool, told
+from edgebox.cache.coder import Coder
+from edgebox.cache.coding import name_originals
 from edgebox.cache.entry import StoredResponse
+from edgebox.cache.explain import Exhibit, explain_stored
 from edgebox.cache.fetching import Fetcher
 from edgebox.cache.flight import (
     Ask,
@@ -27,26 +32,35 @@ from edgebox.cache.flight import (
     RoutePolicy,
     Shared,
 )
-from edgebox.cache.invalidate import find_invalidated
+from edgebox.cache.heads import ask_head
+from edgebox.cache.invalidate import find_invalidated, is_safe
+from edgebox.cache.keeping import KeptAnswers, choose_kept
 from edgebox.cache.key import primary_key
 from edgebox.cache.purges import Purge, RecentPurges, Scope, origin_of
-from edgebox.cache.reasons import HeadReason, ServeReason
-from edgebox.cache.revalidate import judge_head, renew
-from edgebox.cache.serving import (
-    Failure,
-    Serve,
-    ServeDecision,
-    failure_of,
-    may_serve,
-    may_serve_stale,
-)
-from edgebox.cache.shelf import Kept
+from edgebox.cache.reasons import ServeReason
+from edgebox.cache.serving import Failure, Serve, ServeDecision, failure_of, may_serve
 from edgebox.cache.status import Handling, cache_status
+from edgebox.cache.storing import may_store
 from edgebox.cache.tiers import Tiers
-from edgebox.cache.vary import choose_variant, fits
+from edgebox.cache.vary import fits
 from edgebox.http.headers import Fields, Headers
 from edgebox.http.message import Request, Response
+from edgebox.upstream.errors import UpstreamError
 from edgebox.upstream.incoming import Incoming
+
+_RETRIEVALS = (b"GET", b"HEAD")
+
+
+class Unanswered(Exception):
+    """The upstream did not answer, and nothing stored may stand in for it.
+
+    `error` tells why; `member` is what Cache-Status is to say.
+    """
+
+    def __init__(self, error: UpstreamError, member: bytes) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.member = member
 
 
 class Engine:
@@ -57,110 +71,145 @@ class Engine:
     ) -> None:
         self._tiers = tiers
         self._fetcher = fetcher
+        self._coder = Coder(tiers.weigh)
         self._purges = purges
         self._clock = clock
         self._counts: Counter[str] = Counter()
+        self._answers = KeptAnswers(self._coder, clock, self._counts)
         # Whether requests of the express lane have this field, of those that Vary names.
         self.sees: Callable[[bytes], bool] = lambda name: False
 
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Fetch and code until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._fetcher.run)
+            await nursery.start(self._coder.run)
+            task_status.started()
+
     def answer_nowait(self, request: Request, policy: RoutePolicy, now: Instant) -> Response | None:
         """A fresh answer from RAM, or None: the express lane asks here."""
-        if not policy.enabled or request.method not in (b"GET", b"HEAD"):
+        if not policy.enabled or request.method not in _RETRIEVALS:
             return None
         if policy.rules.bypass_cookies and not self.sees(b"cookie"):
             return None
-        variants = self._tiers.find_in_ram(primary_key(request, policy.keys))
+        key = primary_key(request, policy.keys)
+        variants = self._tiers.find_in_ram(key)
         for kept in variants:
             for name, _ in kept.entry.variant.selecting:
-                if not self.sees(name):
+                if name in policy.supplied or not self.sees(name):
                     return None
-        chosen = _choose(variants, request)
+        chosen = choose_kept(variants, request.headers)
         if chosen is None or chosen.content is None:
             return None
         decision = may_serve(request, chosen.entry, policy.rules, now)
         if decision.serve is not Serve.FRESH:
             return None
         handling = Handling(decision.reason, remaining=decision.remaining)
-        return from_kept(chosen, request, handling, policy.name, now)
+        return self._answers.render(key, chosen, request, policy, handling, now)
 
     async def answer(
         self, request: Request, policy: RoutePolicy, fetch: Fetch, has_body: bool
     ) -> Response:
-        """The answer to `request`. Raises UpstreamError where nothing else can be said."""
-        if not policy.enabled or has_body or request.method not in (b"GET", b"HEAD"):
-            return await self._pass(request, policy, fetch)
+        """The answer to `request`. Raises Unanswered."""
+        reason = ServeReason.METHOD
+        try:
+            if not policy.enabled:
+                reason = ServeReason.OPERATOR_OFF
+            elif request.method in _RETRIEVALS:
+                if not has_body:
+                    ask = await self.consider(request, policy, fetch)
+                    reason = ask.decision.reason
+                    return await self._decide(ask)
+                reason = ServeReason.CONTENT
+            return await self._pass(request, policy, fetch, reason)
+        except UpstreamError as error:
+            raise Unanswered(error, cache_status(policy.name, Handling(reason))) from error
+
+    async def consider(self, request: Request, policy: RoutePolicy, fetch: Fetch) -> Ask:
+        """What is stored for a GET or HEAD, and what policy says to that."""
         key = primary_key(request, policy.keys)
         variants = await self._tiers.find(key)
-        kept = _choose(variants, request)
+        kept = choose_kept(variants, request.headers)
         nothing = ServeReason.NO_VARIANT if variants else ServeReason.NOTHING_STORED
-        decision = may_serve(
-            request, kept.entry if kept is not None else nothing, policy.rules, self._clock()
-        )
-        ask = Ask(key, request, policy, fetch, variants, kept, decision)
+        found = kept.entry if kept is not None else nothing
+        decision = may_serve(request, found, policy.rules, self._clock())
+        return Ask(key, request, policy, fetch, variants, kept, decision)
+
+    async def _decide(self, ask: Ask) -> Response:
+        decision = ask.decision
         if decision.sends_stored:
             if decision.serve is Serve.STALE_AND_REFRESH:
                 self._fetcher.refresh(ask)
-            return self._send_kept(ask, decision)
+            return self._answers.send(ask, decision)
         if decision.serve is Serve.REFUSE:
-            member = cache_status(policy.name, Handling(decision.reason))
-            return Response(504, ((b"Cache-Status", member),))
-        if request.method == b"HEAD":
-            return await self._ask_head(ask)
+            return told(504, cache_status(ask.policy.name, Handling(decision.reason)))
+        if ask.request.method == b"HEAD":
+            return await ask_head(ask, self._tiers, self._answers, self._clock)
         return await self._fly(ask)
 
     # --- the upstream is asked ------------------------------------------------------------
 
     async def _fly(self, ask: Ask) -> Response:
-        """Join the flight that is under way for this, or lead one."""
-        flight = self._fetcher.joinable(ask)
-        if flight is not None:
-            response = await self._land(await flight.wait(), ask, leads=False)
+        """Join a flight that is under way for this, or lead one."""
+        known = [kept.entry.variant for kept in ask.variants]
+        while (flight := self._fetcher.joinable(ask, known)) is not None:
+            outcome = await flight.wait()
+            response = await self._land(outcome, ask, leads=False)
             if response is not None:
                 return response
+            if not isinstance(outcome, Shared) or outcome.entry.variant in known:
+                break
+            # Another's variant. In what it varies is known now, so whoever is alike in that
+            # flies together, and all others at the same time.
+            known.append(outcome.entry.variant)
         flight = self._fetcher.lead(ask)
         try:
             outcome = await flight.wait()
-        finally:
-            flight.leader_waits = False
+        except trio.Cancelled:
+            self._fetcher.leave(flight)
+            raise
+        flight.leader_waits = False
         response = await self._land(outcome, ask, leads=True)
         assert response is not None
         return response
 
     async def _land(self, outcome: Outcome, ask: Ask, leads: bool) -> Response | None:
         """The answer that a flight brought; None where a follower must ask for itself."""
-        now, reason = self._clock(), ask.decision.reason
+        now, reason, policy = self._clock(), ask.decision.reason, ask.policy
         collapsed = None if leads else True
         match outcome:
             case Shared() if leads or self._fits(outcome.entry, ask, now):
                 remaining = int(outcome.entry.remaining(now))
                 handling = Handling(reason, outcome.answer.status, leads, collapsed, remaining)
-                response = from_spool(outcome, ask.request, handling, ask.policy.name, leads, now)
+                response = from_spool(outcome, ask.request, handling, policy, now)
             case Renewed() if leads or self._fits(outcome.kept.entry, ask, now):
                 remaining = int(outcome.kept.entry.remaining(now))
                 stored = leads and outcome.stored
                 handling = Handling(reason, 304, stored, collapsed, remaining)
-                response = from_kept(outcome.kept, ask.request, handling, ask.policy.name, now)
+                response = self._answers.render(
+                    ask.key, outcome.kept, ask.request, policy, handling, now
+                )
                 if leads and outcome.cookies:
                     response = replace(response, fields=(*response.fields, *outcome.cookies))
             case Failed():
-                stale = self._stale(ask, Failure.UNREACHABLE, None)
+                stale = self._answers.stale(ask, Failure.UNREACHABLE, None)
                 if stale is None:
                     raise outcome.error
                 return stale
             case Passed():
                 failure = failure_of(outcome.answer.status)
-                stale = self._stale(ask, failure, outcome.answer.status) if failure else None
+                stale = (
+                    self._answers.stale(ask, failure, outcome.answer.status) if failure else None
+                )
                 if stale is not None or not leads:
                     if leads:
                         await outcome.incoming.aclose()
                     return stale
                 handling = Handling(reason, outcome.answer.status, why=outcome.reason)
-                response = await from_incoming(
-                    outcome.incoming, outcome.answer, ask.request, handling, ask.policy.name
-                )
+                response = await from_passed(outcome, ask.request, handling, policy.name)
             case _:
                 return None
-        self._count(outcome, leads)
+        self._counts[type(outcome).__name__.lower() if leads else "collapsed"] += 1
         return replace(response, remember=False)
 
     @staticmethod
@@ -175,19 +224,30 @@ class Engine:
         decision = may_serve(ask.request, entry, ask.policy.rules, now)
         return decision.sends_stored or decision.reason is ServeReason.STALE
 
-    async def _pass(self, request: Request, policy: RoutePolicy, fetch: Fetch) -> Response:
+    async def _pass(
+        self, request: Request, policy: RoutePolicy, fetch: Fetch, reason: ServeReason
+    ) -> Response:
         """Forward, and do to the store what the answer asks for (RFC 9111 §4.4)."""
+        self._counts["forwarded"] += 1
+        fields = request.headers.fields
         sent = self._clock()
-        incoming = await fetch(request.headers.fields)
+        incoming = await fetch(fields if is_safe(request.method) else name_originals(fields))
         answer = Answer(incoming.status, Headers(incoming.fields), sent, self._clock())
+        key = primary_key(request, policy.keys)
         invalidated = find_invalidated(request, answer, policy.keys)
-        for key in invalidated.keys:
-            await self.invalidate(Purge(Scope.KEY, key))
-        origin = origin_of(primary_key(request, policy.keys))
+        for named in invalidated.keys:
+            await self.invalidate(Purge(Scope.KEY, named))
         for group in invalidated.groups:
-            await self.invalidate(Purge(Scope.GROUP, origin + b" " + group))
-        self._counts["passed"] += 1
-        handling = Handling(ServeReason.METHOD, incoming.status)
+            await self.invalidate(Purge(Scope.GROUP, origin_of(key) + b" " + group))
+        posted = request.method == b"POST" and policy.enabled
+        if posted and may_store(request, answer, policy.rules).stores:
+            # It is what a GET would have got (RFC 9110 §9.3.3).
+            ask = Ask(key, request, policy, fetch, (), None, ServeDecision(Serve.MISS, reason))
+            flight = self._fetcher.bring_in(ask, incoming, answer)
+            response = await self._land(await flight.wait(), ask, leads=True)
+            assert response is not None
+            return response
+        handling = Handling(reason, incoming.status)
         return await from_incoming(incoming, answer, request, handling, policy.name)
 
     async def relay(self, request: Request, incoming: Incoming, policy: RoutePolicy) -> Response:
@@ -196,72 +256,47 @@ class Engine:
         handling = Handling(ServeReason.METHOD, incoming.status)
         return await from_incoming(incoming, answer, request, handling, policy.name)
 
-    async def _ask_head(self, ask: Ask) -> Response:
-        """Forward a HEAD; it may renew or outdate a stored GET (RFC 9111 §4.3.5)."""
-        sent = self._clock()
-        incoming = await ask.fetch(ask.request.headers.fields)
-        answer = Answer(incoming.status, Headers(_with_length(incoming)), sent, self._clock())
-        for kept in [k for k in ask.variants if fits(k.entry.variant, ask.request.headers)]:
-            told = judge_head(kept.entry, kept.size, answer)
-            if told is HeadReason.RENEWS:
-                renewed = renew(ask.request, kept.entry, answer, ask.policy.rules)
-                if renewed.decision.stores:
-                    await self._tiers.replace(ask.key, kept, kept.with_entry(renewed.entry))
-            elif told is HeadReason.OUTDATES:
-                outdated = kept.entry.invalidated()
-                await self._tiers.replace(ask.key, kept, kept.with_entry(outdated))
-        handling = Handling(ask.decision.reason, incoming.status)
-        return await from_incoming(incoming, answer, ask.request, handling, ask.policy.name)
-
-    # --- from what is stored ---------------------------------------------------------------
-
-    def _send_kept(self, ask: Ask, decision: ServeDecision, asked: int | None = None) -> Response:
-        """`asked`: the status of the upstream, where it was asked and failed."""
-        assert ask.kept is not None
-        fresh = decision.serve is Serve.FRESH
-        self._counts["hit" if fresh else "stale"] += 1
-        handling = Handling(decision.reason, asked, remaining=decision.remaining)
-        response = from_kept(ask.kept, ask.request, handling, ask.policy.name, self._clock())
-        return response if fresh else replace(response, remember=False)
-
-    def _stale(self, ask: Ask, failure: Failure, status: int | None) -> Response | None:
-        """What is stored, though stale, where policy allows it after a failure."""
-        if ask.kept is None:
-            return None
-        decision = may_serve_stale(ask.decision, ask.kept.entry, failure, self._clock())
-        return self._send_kept(ask, decision, status) if decision.sends_stored else None
-
     # --- what operators and unsafe requests do ----------------------------------------------
 
     async def purge(self, purge: Purge) -> int:
         """Drop, or with `soft` make stale, whatever it covers; counts what was in RAM."""
-        now = self._clock()
-        self._purges.add(purge, now.steady)
-        return await self._tiers.purge(purge, now)
+        self._purges.add(purge)
+        self._fetcher.forsake(purge)
+        return await self._tiers.purge(purge, self._clock())
 
     async def invalidate(self, purge: Purge) -> None:
         """Have whatever it covers be asked for before any further use."""
-        self._purges.add(purge, self._clock().steady)
+        self._purges.add(purge)
+        self._fetcher.forsake(purge)
         await self._tiers.invalidate(purge)
 
+    async def explain(self, request: Request, policy: RoutePolicy) -> dict[str, object]:
+        """What is stored for a GET, and what it would get now and why."""
+        ask = await self.consider(request, policy, _fetch_nothing)
+        exhibits = [
+            Exhibit(
+                kept.entry,
+                kept.size,
+                "disk" if kept.content is None else "ram",
+                {coding.decode(): len(body) for coding, body in kept.coded.items() if body},
+            )
+            for kept in ask.variants
+        ]
+        chosen = ask.variants.index(ask.kept) if ask.kept is not None else None
+        decision = ask.decision
+        if not policy.enabled:
+            decision = ServeDecision(Serve.MISS, ServeReason.OPERATOR_OFF)
+        told = explain_stored(exhibits, chosen, decision, self._clock())
+        return {"key": ask.key.decode("latin-1"), **told}
+
     def statistics(self) -> dict[str, int]:
-        return dict(self._counts) | self._fetcher.statistics() | self._tiers.statistics()
-
-    def _count(self, outcome: Outcome, leads: bool) -> None:
-        self._counts[type(outcome).__name__.lower() if leads else "collapsed"] += 1
-
-
-def _with_length(incoming: Incoming) -> Fields:
-    """The fields of an answer to HEAD, whose length says something of the GET."""
-    if incoming.length is None:
-        return incoming.fields
-    return (*incoming.fields, (b"Content-Length", b"%d" % incoming.length))
+        return (
+            dict(self._counts)
+            | self._fetcher.statistics()
+            | self._coder.statistics()
+            | self._tiers.statistics()
+        )
 
 
-def _choose(variants: Sequence[Kept], request: Request) -> Kept | None:
-    index = choose_variant(
-        [kept.entry.variant for kept in variants],
-        [kept.entry.date for kept in variants],
-        request.headers,
-    )
-    return variants[index] if index is not None else None
+async def _fetch_nothing(fields: Fields) -> Incoming:
+    raise AssertionError("only what is stored was asked about")

@@ -7,21 +7,23 @@ whole and nobody purged it meanwhile. Nothing partial is ever stored (RFC 9111 �
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import trio
 
 from edgebox.cache.answer import Answer, Instant
+from edgebox.cache.directives import parse_request
 from edgebox.cache.entry import StoredResponse, describe
 from edgebox.cache.flight import Ask, Failed, Flight, Passed, Renewed, Shared
-from edgebox.cache.purges import RecentPurges
-from edgebox.cache.reasons import Cause, ServeReason
+from edgebox.cache.purges import Purge, RecentPurges
+from edgebox.cache.reasons import Cause, StoreReason
 from edgebox.cache.revalidate import CONDITIONS, renew, select_renewed, validation_fields
-from edgebox.cache.serving import failure_of
-from edgebox.cache.spool import Spool
+from edgebox.cache.serving import failure_of, may_serve_stale
+from edgebox.cache.spool import Spool, SpoolRules
 from edgebox.cache.storing import may_store
 from edgebox.cache.tiers import Tiers
+from edgebox.cache.vary import Variant, agree, fits
 from edgebox.http.headers import Fields, Headers
 from edgebox.http.message import StreamBroken
 from edgebox.upstream.errors import Reason, Truncated, UpstreamError
@@ -30,8 +32,7 @@ from edgebox.upstream.incoming import Incoming
 CLEAN_UP = 2  # seconds
 MOST_PASSES = 10_000  # keys remembered as not worth waiting for
 
-# Who says so wants an answer made for this very request, not one that was asked for before.
-_OWN_FETCH = frozenset((ServeReason.REQUEST_NO_CACHE, ServeReason.REQUEST_MAX_AGE))
+Step = Callable[..., Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Fetcher:
         self._clock = clock
         self._limits = limits
         self._bug = bug
-        self._flights: dict[bytes, Flight] = {}
+        self._flights: dict[bytes, list[Flight]] = {}
         self._passes: dict[bytes, float] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -63,28 +64,60 @@ class Fetcher:
             task_status.started()
             await trio.sleep_forever()
 
-    def joinable(self, ask: Ask) -> Flight | None:
-        """The flight that `ask` may wait for."""
-        if ask.decision.reason in _OWN_FETCH or self._passes_by(ask):
+    # --- who flies with whom ----------------------------------------------------------------
+
+    def joinable(self, ask: Ask, known: Sequence[Variant]) -> Flight | None:
+        """The flight that `ask` may wait for; it was begun with a request that is alike.
+
+        `known` variants tell in which fields requests must agree (RFC 9111 §4.1). Nobody
+        waits for an answer that is known by now not to fit, or to be gone in part.
+        """
+        asked = ask.request.headers
+        if self._passes_by(ask) or (ask.policy.rules.request_directives and _asks_anew(asked)):
             return None
-        return self._flights.get(ask.key)
+        for flight in self._flights.get(ask.key, ()):
+            outcome = flight.outcome
+            if isinstance(outcome, Shared):
+                if outcome.spool.readable and fits(outcome.entry.variant, asked):
+                    return flight
+            elif agree(known, flight.asked, asked):
+                return flight
+        return None
 
     def lead(self, ask: Ask) -> Flight:
         """Ask the upstream. Others may join, unless they are better off on their own."""
-        flight = Flight(self._clock().steady)
+        flight = Flight(ask.request.headers, self._purges.mark)
         passing = self._passes_by(ask)
         if not passing:
-            self._flights.setdefault(ask.key, flight)
+            self._flights.setdefault(ask.key, []).append(flight)
         self._nursery.start_soon(self._fly, flight, ask, passing)
         return flight
 
+    def leave(self, flight: Flight) -> None:
+        """The client that led is gone; what was meant for it alone is given up."""
+        flight.leader_waits = False
+        if isinstance(flight.outcome, Passed):
+            self._nursery.start_soon(flight.outcome.incoming.aclose)
+
     def refresh(self, ask: Ask) -> None:
         """Renew what is stored, behind the back of a client that got it stale."""
-        if ask.key not in self._flights:
+        known = [kept.entry.variant for kept in ask.variants]
+        if self.joinable(ask, known) is None:
             self.lead(ask).leader_waits = False
 
+    def bring_in(self, ask: Ask, incoming: Incoming, answer: Answer) -> Flight:
+        """Have an answer that came to another request than a GET streamed and stored alike."""
+        flight = Flight(ask.request.headers, self._purges.mark)
+        self._nursery.start_soon(self._guard, flight, ask, self._bring_in, incoming, answer)
+        return flight
+
+    def forsake(self, purge: Purge) -> None:
+        """Nobody joins any more what was asked for before a purge that may concern it."""
+        for key in [key for key in self._flights if purge.may_cover(key)]:
+            del self._flights[key]
+
     def statistics(self) -> dict[str, int]:
-        return {"flights": len(self._flights), "passes": len(self._passes)}
+        return {"flights": sum(map(len, self._flights.values())), "passes": len(self._passes)}
 
     def _passes_by(self, ask: Ask) -> bool:
         """Whether this key's last answer was one that nobody else could use."""
@@ -96,12 +129,27 @@ class Fetcher:
         del self._passes[ask.key]
         return False
 
+    def _remember_pass(self, ask: Ask) -> None:
+        if len(self._passes) >= MOST_PASSES:
+            self._passes.clear()
+        self._passes[ask.key] = self._clock().steady + ask.policy.pass_for
+
+    def _unlist(self, flight: Flight, ask: Ask) -> None:
+        flights = self._flights.get(ask.key, [])
+        if flight in flights:
+            flights.remove(flight)
+            if not flights:
+                del self._flights[ask.key]
+
+    # --- one flight -------------------------------------------------------------------------
+
     async def _fly(self, flight: Flight, ask: Ask, passing: bool) -> None:
-        incoming: Incoming | None = None
+        await self._guard(flight, ask, self._ask, passing)
+
+    async def _guard(self, flight: Flight, ask: Ask, step: Step, *more: object) -> None:
+        """Whatever happens, the flight lands and is taken off the list."""
         try:
-            incoming, answer = await self._ask(flight, ask, passing)
-            if incoming is not None:
-                await self._bring_in(flight, ask, incoming, answer)
+            await step(flight, ask, *more)
         except UpstreamError as error:
             flight.land(Failed(error))
         except Exception as bug:
@@ -110,28 +158,29 @@ class Fetcher:
         finally:
             self._unlist(flight, ask)
 
-    async def _ask(self, flight: Flight, ask: Ask, passing: bool) -> tuple[Incoming | None, Answer]:
-        """The upstream's answer; no Incoming where it was a 304 and all is done."""
+    async def _ask(self, flight: Flight, ask: Ask, passing: bool) -> None:
         headers = ask.request.headers
         # Only about the variant that fits: servers that give all codings one tag would
         # vouch for one that this client cannot decode.
         candidates = [ask.kept.entry] if ask.kept is not None else []
         fields = validation_fields(headers, candidates)
-        if fields is None and passing:
-            # Nothing will be stored: conditions and ranges are the client's own business.
-            return await self._ask_once(ask, headers.fields)
         if fields is not None:
-            incoming, answer = await self._ask_once(ask, fields)
+            incoming, answer = await self._send(ask, fields)
             if answer.status != 304:
-                return incoming, answer
+                await self._bring_in(flight, ask, incoming, answer)
+                return
             await incoming.aclose()
             if await self._renew(flight, ask, answer):
-                return None, answer
+                return
         # For a first time, or after a 304 about nothing that is stored (RFC 9111 §4.3.3).
-        plain = tuple(f for f in headers.fields if f[0].lower() not in CONDITIONS)
-        return await self._ask_once(ask, plain)
+        if passing and fields is None:
+            # Nothing will be stored: conditions and ranges are the client's own business.
+            plain = headers.fields
+        else:
+            plain = tuple(f for f in headers.fields if f[0].lower() not in CONDITIONS)
+        await self._bring_in(flight, ask, *await self._send(ask, plain))
 
-    async def _ask_once(self, ask: Ask, fields: Fields) -> tuple[Incoming, Answer]:
+    async def _send(self, ask: Ask, fields: Fields) -> tuple[Incoming, Answer]:
         sent = self._clock()
         incoming = await ask.fetch(fields)
         return incoming, Answer(incoming.status, Headers(incoming.fields), sent, self._clock())
@@ -143,7 +192,7 @@ class Fetcher:
             return False
         renewed = renew(ask.request, kept.entry, answer, ask.policy.rules)
         fresh = kept.with_entry(renewed.entry)
-        if renewed.drop or self._purges.since(flight.born, ask.key, renewed.entry):
+        if renewed.drop or self._purges.since(flight.mark, ask.key, renewed.entry):
             await self._tiers.drop(ask.key, kept)
         elif renewed.decision.stores:
             await self._tiers.replace(ask.key, kept, fresh)
@@ -153,27 +202,31 @@ class Fetcher:
 
     async def _bring_in(self, flight: Flight, ask: Ask, incoming: Incoming, answer: Answer) -> None:
         decision = may_store(ask.request, answer, ask.policy.rules)
-        fits = incoming.length is None or incoming.length <= self._limits.largest
-        if not decision.stores or not fits:
-            if decision.reason.cause is not Cause.REQUEST:
-                self._remember_pass(ask)
-                if ask.kept is not None and failure_of(answer.status) is None:
-                    await self._tiers.drop(ask.key, ask.kept)  # it is no longer so
-            self._unlist(flight, ask)
-            # Nobody takes it where the leader has left: its followers ask for themselves.
-            if not flight.leader_waits:
-                await incoming.aclose()
-            flight.land(Passed(incoming, answer, decision.reason))
+        reason = decision.reason
+        if reason.stores and incoming.length is not None and incoming.length > self._limits.largest:
+            reason = StoreReason.TOO_LARGE
+        if reason.stores and not self._has_better(ask, answer):
+            self._passes.pop(ask.key, None)
+            entry = describe(ask.request.headers, answer, decision.freshness, ask.policy.rules)
+            await self._share(flight, ask, entry, incoming, answer)
             return
-        self._passes.pop(ask.key, None)
-        entry = describe(ask.request.headers, answer, decision.freshness, ask.policy.rules)
-        spool = Spool(self._limits.object_size, self._tiers.open_overflow)
+        if not reason.stores and reason.cause is not Cause.REQUEST:
+            await self._outdate(ask, answer)
+        self._unlist(flight, ask)
+        # Nobody takes it where the leader has left: its followers ask for themselves.
+        if not flight.leader_waits:
+            await incoming.aclose()
+        flight.land(Passed(incoming, answer, reason))
+
+    async def _share(
+        self, flight: Flight, ask: Ask, entry: StoredResponse, incoming: Incoming, answer: Answer
+    ) -> None:
+        limit, tiers = self._limits.object_size, self._tiers
+        spool = Spool(SpoolRules(limit, tiers.room, tiers.open_overflow, flight.waiting))
         flight.land(Shared(entry, spool, incoming.length, answer))
         try:
-            async for octets in incoming:
-                await spool.append(octets)
-            spool.trailers = incoming.trailers
-            if spool.keeps and spool.size <= self._limits.largest:
+            await self._fill(spool, incoming)
+            if spool.storable and spool.size <= self._limits.largest:
                 await self._store(flight, ask, entry, spool)
             spool.end()
         except (Truncated, StreamBroken) as broken:
@@ -181,19 +234,47 @@ class Fetcher:
         finally:
             spool.end("the fetch was given up")
             with trio.move_on_after(CLEAN_UP, shield=True):
-                await self._tiers.abandon(spool)
+                await tiers.abandon(spool)
                 await incoming.aclose()
 
+    async def _fill(self, spool: Spool, incoming: Incoming) -> None:
+        if incoming.whole is not None:
+            if incoming.whole:
+                await spool.append(incoming.whole)
+        else:
+            async for octets in incoming:
+                await spool.append(octets)
+                if spool.size > self._limits.largest:
+                    spool.stop_filing()
+                # An upstream that is faster than we are never makes us wait.
+                await trio.lowlevel.checkpoint()
+        spool.trailers = incoming.trailers
+
     async def _store(self, flight: Flight, ask: Ask, entry: StoredResponse, spool: Spool) -> None:
-        if self._purges.since(flight.born, ask.key, entry):
-            return
-        await self._tiers.put(ask.key, entry, spool, ask.policy.rules.variants)
+        if not self._purges.since(flight.mark, ask.key, entry):
+            await self._tiers.put(ask.key, entry, spool, ask.policy.rules.variants)
 
-    def _remember_pass(self, ask: Ask) -> None:
-        if len(self._passes) >= MOST_PASSES:
-            self._passes.clear()
-        self._passes[ask.key] = self._clock().steady + ask.policy.pass_for
+    def _has_better(self, ask: Ask, answer: Answer) -> bool:
+        """Whether a failure is better answered by what is stored, though that is stale."""
+        failure = failure_of(answer.status)
+        if failure is None or ask.kept is None:
+            return False
+        if ask.decision.sends_stored:  # a refresh, within the window for that
+            return True
+        return may_serve_stale(ask.decision, ask.kept.entry, failure, self._clock()).sends_stored
 
-    def _unlist(self, flight: Flight, ask: Ask) -> None:
-        if self._flights.get(ask.key) is flight:
-            del self._flights[ask.key]
+    async def _outdate(self, ask: Ask, answer: Answer) -> None:
+        """What came is for one client, and so will the next be; what is stored is past."""
+        if failure_of(answer.status) is None:
+            self._remember_pass(ask)
+            if ask.kept is not None:
+                await self._tiers.drop(ask.key, ask.kept)
+        elif ask.kept is None:
+            # With something to serve in place of an error, they wait for one attempt.
+            self._remember_pass(ask)
+
+
+def _asks_anew(asked: Headers) -> bool:
+    """Whether a request wants an answer made for it, not one that was asked for before."""
+    directives = parse_request(asked)
+    return b"no-cache" in directives or directives.seconds(b"max-age") == 0

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import trio
 
 from edgebox.cache.answer import Answer
+from edgebox.cache.coding import NOTHING_CODED, CodingRules
 from edgebox.cache.entry import StoredResponse
 from edgebox.cache.reasons import StoreReason
 from edgebox.cache.rules import CacheRules, KeyRules
 from edgebox.cache.serving import ServeDecision
 from edgebox.cache.shelf import Kept
 from edgebox.cache.spool import Spool
-from edgebox.http.headers import Fields
+from edgebox.http.headers import Fields, Headers
 from edgebox.http.message import Request
 from edgebox.upstream.errors import UpstreamError
 from edgebox.upstream.incoming import Incoming
@@ -30,13 +31,18 @@ Fetch = Callable[[Fields], Awaitable[Incoming]]
 
 @dataclass(frozen=True, slots=True)
 class RoutePolicy:
-    """How one route is cached. `name` is what Cache-Status calls us."""
+    """How one route is cached. `name` is what Cache-Status calls us.
+
+    `supplied`: fields of which the upstream gets our word and not the client's.
+    """
 
     rules: CacheRules
     keys: KeyRules
     name: bytes
     pass_for: float  # seconds that an answer that may not be stored is remembered as such
     enabled: bool = True
+    supplied: frozenset[bytes] = frozenset()
+    coding: CodingRules = NOTHING_CODED
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +100,44 @@ class Failed:
 Outcome = Shared | Renewed | Passed | Failed
 
 
+class Tally:
+    """How many there are. An object of its own, so that a spool can know without its flight."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class Flight:
-    """`leader_waits`: the client that asked first is still there."""
+    """`asked`: the fields it was begun with; `mark`: the latest purge then.
 
-    __slots__ = ("_landed", "born", "leader_waits", "outcome")
+    `leader_waits`: the client that asked first is still there. `waiting`: clients that have
+    yet to hear of the outcome, and may want the octets from the first on.
+    """
 
-    def __init__(self, born: float) -> None:
-        """`born` is the steady time at which the upstream is asked: purges go by it."""
-        self.born = born
+    __slots__ = ("_landed", "asked", "leader_waits", "mark", "outcome", "waiting")
+
+    def __init__(self, asked: Headers, mark: int) -> None:
+        self.asked = asked
+        self.mark = mark
         self.outcome: Outcome | None = None
         self.leader_waits = True
+        self.waiting = Tally()
         self._landed = trio.Event()
 
     def land(self, outcome: Outcome) -> None:
-        self.outcome = outcome
-        self._landed.set()
+        """The outcome is known. The first one counts: what fails later, readers will see."""
+        if self.outcome is None:
+            self.outcome = outcome
+            self._landed.set()
 
     async def wait(self) -> Outcome:
         """The outcome, once there is one."""
-        await self._landed.wait()
+        self.waiting.count += 1
+        try:
+            await self._landed.wait()
+        finally:
+            self.waiting.count -= 1
         assert self.outcome is not None
         return self.outcome

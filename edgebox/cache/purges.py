@@ -1,7 +1,8 @@
 """Purges, remembered for as long as a fetch begun before one may still come in. Pure.
 
 What is stored when the purge comes is dropped there and then; this is for what is not
-stored yet: an answer that was asked for before the purge must not be kept after it.
+stored yet: an answer that was asked for before the purge must not be kept after it. What
+was before what is told by marks, not by clocks: a second is long.
 """
 
 from __future__ import annotations
@@ -36,36 +37,47 @@ class Purge:
     def covers(self, key: bytes, entry: StoredResponse) -> bool:
         """Whether it concerns what is stored, or is about to be, under `key`."""
         match self.scope:
+            case Scope.TAG:
+                return self.value in entry.tags
+            case Scope.GROUP:
+                return self.may_cover(key) and self.value.partition(b" ")[2] in entry.groups
+            case _:
+                return self.may_cover(key)
+
+    def may_cover(self, key: bytes) -> bool:
+        """Likewise, while nothing is known of the answer yet: then it may have any tag."""
+        match self.scope:
             case Scope.KEY:
                 return key == self.value
             case Scope.PREFIX:
                 return key.startswith(self.value)
-            case Scope.TAG:
-                return self.value in entry.tags
             case Scope.GROUP:
-                origin, _, group = self.value.partition(b" ")
-                return group in entry.groups and origin_of(key) == origin
-            case Scope.ALL:
+                return origin_of(key) == self.value.partition(b" ")[0]
+            case Scope.TAG | Scope.ALL:
                 return True
 
 
 class RecentPurges:
-    """The last purges, with the steady time of each."""
+    """The last purges, numbered. `mark` is the number of the latest."""
+
+    __slots__ = ("_forgotten", "_recent", "mark")
 
     def __init__(self) -> None:
-        self._recent: deque[tuple[float, Purge]] = deque()
-        self._forgotten = float("-inf")  # purges up to here are no longer known
+        self._recent: deque[tuple[int, Purge]] = deque()
+        self._forgotten = 0
+        self.mark = 0
 
-    def add(self, purge: Purge, at: float) -> None:
-        self._recent.append((at, purge))
+    def add(self, purge: Purge) -> None:
+        self.mark += 1
+        self._recent.append((self.mark, purge))
         if len(self._recent) > MOST:
             self._forgotten = self._recent.popleft()[0]
 
-    def since(self, born: float, key: bytes, entry: StoredResponse) -> bool:
-        """Whether `entry`, asked for at `born`, was purged before it came."""
-        if born <= self._forgotten:
+    def since(self, mark: int, key: bytes, entry: StoredResponse) -> bool:
+        """Whether `entry`, asked for when `mark` was the latest, was purged before it came."""
+        if mark < self._forgotten:
             return True
-        return any(at >= born and purge.covers(key, entry) for at, purge in self._recent)
+        return any(number > mark and purge.covers(key, entry) for number, purge in self._recent)
 
 
 def origin_of(key: bytes) -> bytes:

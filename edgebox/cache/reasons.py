@@ -104,6 +104,7 @@ class StoreReason(Reason):
     OPERATOR_NO_STORE = _Store(
         False, Cause.OPERATOR, "this route is set not to store", "edgebox.toml"
     )
+    TOO_LARGE = _Store(False, Cause.OPERATOR, "larger than this cache takes", "edgebox.toml")
     OPERATOR_BYPASS = _Store(
         False, Cause.REQUEST, "a cookie of the request bypasses the cache", "edgebox.toml"
     )
@@ -155,6 +156,8 @@ class ServeReason(Reason):
         "request", "not fresh for as long as the request's min-fresh asks", "RFC 9111 §5.2.1.3"
     )
     METHOD = _Serve("method", "this method is not answered from the store", "RFC 9111 §4")
+    CONTENT = _Serve("bypass", "the request has content, which no key covers", "RFC 9110 §9.3.1")
+    OPERATOR_OFF = _Serve("bypass", "this route is set not to cache", "edgebox.toml")
     OPERATOR_BYPASS = _Serve("bypass", "a cookie of the request bypasses the cache", "edgebox.toml")
 
     ONLY_IF_CACHED = _Serve(

@@ -1,8 +1,8 @@
 """Stored answers in RAM: by key, all variants of a URL together.
 
-The octets lie in the working set beside hot files and compete with them; the heads are
-charged to the ledger. A key is either here with all its variants or not at all where a
-disk stands behind: a lookup must not take the one variant in RAM for all there are.
+The octets lie in the working set beside hot files and compete with them. A key is either here
+with all its variants or not at all where a disk stands behind: a lookup must not take the one
+variant in RAM for all there are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ HEAD = 600  # octets that a record takes beside its fields, roughly
 class Kept:
     """A stored answer with its octets: in RAM, or at `offset` of an open file.
 
-    `coded`: the same under content codings made here, by coding.
+    `coded`: the same under content codings made here, by coding; None where that saved
+    nothing. Shared by all records of the same octets.
     """
 
     entry: StoredResponse
@@ -43,6 +44,26 @@ class Kept:
         return HEAD + fields + len(self.content or b"") + bodies
 
 
+class FetchRoom:
+    """The octets of fetches under way, in the ledger beside all others. What is stored yields."""
+
+    def __init__(self, working_set: WorkingSet) -> None:
+        self._working_set = working_set
+        self._account = working_set.ledger.account("fetches")
+
+    @property
+    def cramped(self) -> bool:
+        """Whether all of the budget is taken, though nothing stored is left in RAM."""
+        return self._working_set.ledger.overdraft() > 0
+
+    def charge(self, octets: int) -> None:
+        self._account.charge(octets)
+        self._working_set.yield_room()
+
+    def refund(self, octets: int) -> None:
+        self._account.refund(octets)
+
+
 class Shelf:
     """Keys to their variants, bounded by the working set."""
 
@@ -51,6 +72,7 @@ class Shelf:
         self._working_set = working_set
         self._whole_keys = whole_keys
         self._keys: dict[bytes, list[Kept]] = {}
+        self.room = FetchRoom(working_set)
 
     def find(self, key: bytes) -> list[Kept]:
         """The variants of `key`, none of them where it is not here."""
@@ -63,16 +85,16 @@ class Shelf:
         """Shelve one variant in place of `replaced`."""
         for old in list(replaced):
             self.drop(key, old)
+        others = len(self._keys.get(key, ()))
         if self._working_set.put(_name(key, kept), key, kept.weight, self._evicted):
             self._keys.setdefault(key, []).append(kept)
-        elif self._whole_keys:
-            self.drop_key(key)
+        if self._whole_keys and len(self._keys.get(key, ())) <= others:
+            self.drop_key(key)  # it found no room, or only that of another variant
 
-    def weigh(self, key: bytes, kept: Kept) -> None:
-        """`kept` has grown or shrunk."""
-        if kept in self._keys.get(key, ()):
-            self._keys[key].remove(kept)
-            self.put(key, kept)
+    def weigh(self, key: bytes, coded: dict[bytes, bytes | None]) -> None:
+        """The variants whose codings these are have grown or shrunk."""
+        for kept in [kept for kept in self._keys.get(key, ()) if kept.coded is coded]:
+            self.put(key, kept, [kept])
 
     def drop(self, key: bytes, kept: Kept) -> None:
         variants = self._keys.get(key)
@@ -86,17 +108,22 @@ class Shelf:
         for kept in list(self._keys.get(key, ())):
             self.drop(key, kept)
 
-    def change(self, change: Callable[[bytes, Kept], StoredResponse | None]) -> int:
-        """Put what `change` makes of each record in its place; None drops it. Counts them."""
+    def change(
+        self, change: Callable[[bytes, Kept], StoredResponse | None], key: bytes | None = None
+    ) -> int:
+        """Put what `change` makes of each record in its place; None drops it. Counts them.
+
+        `key`: only its variants, where that is known to be enough.
+        """
         touched = 0
-        for key, variants in list(self._keys.items()):
-            for kept in list(variants):
-                entry = change(key, kept)
+        for name in list(self._keys) if key is None else [key]:
+            for kept in list(self._keys.get(name, ())):
+                entry = change(name, kept)
                 if entry is kept.entry:
                     continue
                 touched += 1
                 if entry is None:
-                    self.drop(key, kept)
+                    self.drop(name, kept)
                 else:
                     kept.entry = entry
         return touched

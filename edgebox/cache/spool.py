@@ -1,9 +1,9 @@
 """The octets of one answer as they arrive, for any number of readers.
 
 What comes is kept until the answer is whole, in RAM up to a limit and in a file beyond;
-readers are woken by each arrival and nobody polls. Without a file the spool keeps a window
-that moves on with its slowest reader, and the source waits for that reader: memory stays
-bounded, and the answer is then not whole in the end.
+readers are woken by each arrival and nobody polls. Where there is no file, or the disk is
+full, the spool keeps a window that moves on with its slowest reader, and the source waits for
+that reader: memory stays bounded, and the answer is then not whole in the end.
 """
 
 from __future__ import annotations
@@ -11,72 +11,129 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import trio
 
+from edgebox.files.entry import OpenFile
 from edgebox.http.headers import Fields
 from edgebox.http.message import StreamBroken
 
 READ = 256 * 1024  # octets that a reader takes from the file at a time
+# Seconds for which one reader may hold up the others, who then wait for nobody else. Readers
+# of a window get a piece of 64 KiB or so each time: below 13 kB/s they are cut off.
+INDULGENCE = 5.0
 
 
 class Overflow(Protocol):
     """A file that grows: what the disk tier hands out for an answer to be stored.
 
-    Octets written are read back at `offset` beyond what precedes the body in the file.
+    The body begins at offset 0. What was written can be read as long as `file` is held,
+    whatever becomes of the rest.
     """
 
-    offset: int
+    @property
+    def file(self) -> OpenFile: ...
 
-    def fileno(self) -> int: ...
     def write(self, octets: bytes) -> bool:
-        """Append; False where there is no room left. May wait for the disk."""
+        """Append; False where that cannot be. May wait for the disk."""
         ...
+
+    def close(self) -> None:
+        """Nothing more will be written, and it will not be stored unless it was."""
+        ...
+
+
+class Room(Protocol):
+    """Where octets in RAM are counted. `cramped`: there should be no more of them."""
+
+    @property
+    def cramped(self) -> bool: ...
+    def charge(self, octets: int) -> None: ...
+    def refund(self, octets: int) -> None: ...
+
+
+class Waiting(Protocol):
+    """A number that others keep."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolRules:
+    """`limit` octets stay in RAM; `overflow()` gives a file for more, if it can.
+
+    `waiting`: those who have not begun to read, and may still want the first octet.
+    """
+
+    limit: int
+    room: Room
+    overflow: Callable[[], Overflow | None]
+    waiting: Waiting
 
 
 class Spool:
     """One writer appends, readers iterate from wherever they wish."""
 
-    def __init__(self, limit: int, overflow: Callable[[], Overflow | None]) -> None:
-        """`limit` octets stay in RAM; `overflow()` gives a file for more, if it can."""
-        self._limit = limit
-        self._open_overflow = overflow
+    def __init__(self, rules: SpoolRules) -> None:
+        self._rules = rules
+        self.overflow: Overflow | None = None
+        self._file: OpenFile | None = None
+        self._filed = 0  # octets that are in the file
+        self._files = True  # the file takes more; False once it cannot, or need not
         self._parts: list[bytes] = []
         self._starts: list[int] = []
-        self._base = 0  # octets that are gone from RAM
+        self._base = 0  # where what is in RAM begins
         self.grown = trio.Event()
         self.moved = trio.Event()
-        self.positions: dict[SpoolReader, int] = {}
-        self.file: Overflow | None = None
+        # Weak: a reader that was dropped without being closed holds up nobody.
+        self.positions: WeakKeyDictionary[SpoolReader, int] = WeakKeyDictionary()
         self.size = 0
         self.ended = False
         self.error: str | None = None
         self.trailers: Fields = ()
 
+    def __del__(self) -> None:
+        # The last reader may well be through long after the fetch.
+        self._rules.room.refund(sum(map(len, self._parts)))
+
     @property
-    def keeps(self) -> bool:
-        """Every octet so far is still here, so the answer can be stored."""
-        return self.error is None and (self.file is not None or self._base == 0)
+    def readable(self) -> bool:
+        """Whether a reader can still begin with the first octet."""
+        return self.error is None and self._base == self._filed
+
+    @property
+    def storable(self) -> bool:
+        """Whether every octet so far is where it can be stored from: all in RAM, or in the file."""
+        return self.readable and (self._filed == self.size or self.overflow is None)
 
     def octets(self) -> bytes | None:
         """All of it, where all of it is in RAM."""
-        return b"".join(self._parts) if self._base == 0 and self.file is None else None
+        return b"".join(self._parts) if self.storable and self.overflow is None else None
 
     async def append(self, octets: bytes) -> None:
-        """Take the next octets of the answer."""
-        if self.file is None and self.size + len(octets) > self._limit and self._base == 0:
-            await self._overflow()
-        if self.file is not None:
-            if not await trio.to_thread.run_sync(self.file.write, octets):
-                self.end("no room left on disk")
-                raise StreamBroken("no room left on disk")
+        """Take the next octets of the answer. Raises StreamBroken where nobody wants them."""
+        if self._files and self.overflow is None and self._is_full(len(octets)):
+            await self._spill()
+        if self._files and self.overflow is not None:
+            self._files = await trio.to_thread.run_sync(self.overflow.write, octets)
+        if self._files and self.overflow is not None:
+            self._filed += len(octets)
+            self._base = self._filed
         else:
-            await self._make_room(len(octets))
+            if self._is_full(len(octets)):
+                await self._make_room(len(octets))
             self._parts.append(octets)
             self._starts.append(self.size)
+            self._rules.room.charge(len(octets))
         self.size += len(octets)
         self._wake()
+
+    def stop_filing(self) -> None:
+        """It will not be stored: no more of it need be in the file."""
+        self._files = False
 
     def end(self, error: str | None = None) -> None:
         """There is no more; `error` says why that is too early."""
@@ -84,21 +141,17 @@ class Spool:
             self.ended, self.error = True, error
             self._wake()
 
-    def read(self, start: int = 0) -> SpoolReader:
-        """A reader of the octets from `start` on; to be closed."""
-        return SpoolReader(self, start)
-
-    def _wake(self) -> None:
-        self.grown.set()
-        self.grown = trio.Event()
+    def read(self, start: int = 0, stop: int | None = None) -> SpoolReader:
+        """A reader of the octets from `start` up to `stop`; to be closed."""
+        return SpoolReader(self, start, stop)
 
     async def get(self, position: int) -> bytes:
-        if self.file is not None:
-            count = min(READ, self.size - position)
+        """What is here from `position` on, and at hand."""
+        if position < self._filed:
+            assert self._file is not None
+            count = min(READ, self._filed - position)
             # Written a moment ago: in the page cache, but for a reader far behind.
-            octets = await trio.to_thread.run_sync(
-                os.pread, self.file.fileno(), count, self.file.offset + position
-            )
+            octets = await trio.to_thread.run_sync(os.pread, self._file.fileno(), count, position)
             if not octets:
                 raise StreamBroken("the file of a fetch in progress is short")
             return octets
@@ -107,38 +160,73 @@ class Spool:
         index = bisect_right(self._starts, position) - 1
         return self._parts[index][position - self._starts[index] :]
 
-    async def _overflow(self) -> None:
+    def _is_full(self, coming: int) -> bool:
+        held = self.size - self._base
+        return held + coming > self._rules.limit or (held > 0 and self._rules.room.cramped)
+
+    def _wake(self) -> None:
+        self.grown.set()
+        self.grown = trio.Event()
+
+    async def _spill(self) -> None:
         """Move what is in RAM to a file, if there can be one."""
-        file = self._open_overflow()
-        if file is None or not await trio.to_thread.run_sync(file.write, b"".join(self._parts)):
-            return
-        self.file = file
-        self._parts, self._starts = [], []
+        overflow = self._rules.overflow()
+        self._files = overflow is not None and await trio.to_thread.run_sync(
+            overflow.write, b"".join(self._parts)
+        )
+        if overflow is not None and self._files:
+            self.overflow, self._file = overflow, overflow.file.acquire()
+            self._filed = self.size
+            self._drop(len(self._parts))
+        elif overflow is not None:
+            await trio.to_thread.run_sync(overflow.close)
+
+    def _drop(self, count: int) -> None:
+        """Let go of the first `count` parts."""
+        octets = sum(map(len, self._parts[:count]))
+        del self._parts[:count], self._starts[:count]
+        self._base += octets
+        self._rules.room.refund(octets)
 
     async def _make_room(self, coming: int) -> None:
-        """Drop what every reader has had, and wait for the slowest if that is not enough."""
-        while self.size + coming - self._base > self._limit:
+        """Drop what every reader has had, and wait for the slowest where that is not enough."""
+        started = trio.current_time()
+        while self._parts and self._is_full(coming):
             if not self.positions:
-                self.end("nobody is left to read it")
-                raise StreamBroken("nobody is left to read it")
+                if not self._rules.waiting.count:
+                    raise StreamBroken("nobody is left to read it")
+                await trio.lowlevel.checkpoint()
+                continue
             slowest = min(self.positions.values())
-            while self._parts and self._starts[0] + len(self._parts[0]) <= slowest:
-                self._base += len(self._parts.pop(0))
-                self._starts.pop(0)
-            if self.size + coming - self._base <= self._limit or not self._parts:
-                return
+            passed = bisect_right(self._starts, slowest) - 1
+            if slowest >= self.size:
+                passed = len(self._parts)
+            if passed > 0:
+                self._drop(passed)
+                continue
             self.moved = trio.Event()
-            await self.moved.wait()
+            with trio.move_on_at(started + INDULGENCE) as waited:
+                await self.moved.wait()
+            if waited.cancelled_caught:
+                self._leave_behind(slowest)
+                started = trio.current_time()
+
+    def _leave_behind(self, slowest: int) -> None:
+        """Wait no longer for who holds up others; who is alone holds up nobody."""
+        if max(self.positions.values()) >= self.size:
+            for reader in [r for r, position in self.positions.items() if position == slowest]:
+                del self.positions[reader]
 
 
 class SpoolReader:
     """An asynchronous iterator over a spool; each piece as soon as it is here."""
 
-    __slots__ = ("_position", "_spool")
+    __slots__ = ("__weakref__", "_position", "_spool", "_stop")
 
-    def __init__(self, spool: Spool, start: int) -> None:
+    def __init__(self, spool: Spool, start: int, stop: int | None) -> None:
         self._spool = spool
         self._position = start
+        self._stop = stop
         spool.positions[self] = start
 
     def __aiter__(self) -> SpoolReader:
@@ -147,6 +235,8 @@ class SpoolReader:
     async def __anext__(self) -> bytes:
         """Raises StreamBroken where the rest will never come."""
         spool = self._spool
+        if self._position == self._stop:
+            raise StopAsyncIteration
         while self._position >= spool.size:
             if spool.error is not None:
                 raise StreamBroken(spool.error)
@@ -154,8 +244,11 @@ class SpoolReader:
                 raise StopAsyncIteration
             await spool.grown.wait()
         octets = await spool.get(self._position)
+        if self._stop is not None:
+            octets = octets[: self._stop - self._position]
         self._position += len(octets)
-        spool.positions[self] = self._position
+        if self in spool.positions:
+            spool.positions[self] = self._position
         spool.moved.set()
         return octets
 

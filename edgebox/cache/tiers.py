@@ -1,26 +1,34 @@
 """RAM before disk, behind one face: where stored answers are.
 
 RAM holds what is small and hot; the disk, where there is one, holds everything. What is
-found on disk and is small moves into RAM. Purges and renewals reach both.
+found on disk and is small moves into RAM. Purges and renewals reach both. Whoever remembers
+answers that were made of what is here is told when that has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from edgebox.cache.answer import Instant
 from edgebox.cache.entry import StoredResponse
-from edgebox.cache.purges import Purge
+from edgebox.cache.purges import Purge, Scope
 from edgebox.cache.shelf import Kept, Shelf
-from edgebox.cache.spool import Overflow, Spool
+from edgebox.cache.spool import Overflow, Room, Spool
 from edgebox.cache.vary import surplus_variants
 
 
 class Tiers:
     """All stored answers of a worker."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: Shelf, changed: Callable[[], None]) -> None:
+        """`changed()`: what was stored before is not to be repeated from memory."""
         self._shelf = shelf
+        self._changed = changed
+
+    @property
+    def room(self) -> Room:
+        """Where the octets of fetches under way are counted."""
+        return self._shelf.room
 
     def find_in_ram(self, key: bytes) -> Sequence[Kept]:
         """The variants of `key` that are in RAM: all of them, or none."""
@@ -35,26 +43,39 @@ class Tiers:
         return None
 
     async def put(self, key: bytes, entry: StoredResponse, spool: Spool, most: int) -> None:
-        """Store a whole answer in place of the variant that it is another version of."""
+        """Store a whole answer in place of the variant that it is another version of.
+
+        At most `most` variants of a URL stay.
+        """
         octets = spool.octets()
         if octets is None:
             return
-        variants = self._shelf.find(key)
+        variants = list(self._shelf.find(key))
         replaced = [kept for kept in variants if kept.entry.variant == entry.variant]
         self._shelf.put(key, Kept(entry, len(octets), octets), replaced)
-        variants = list(self._shelf.find(key))
-        for index in surplus_variants([kept.entry.date for kept in variants], most):
-            self._shelf.drop(key, variants[index])
+        shelved = list(self._shelf.find(key))
+        for index in surplus_variants([kept.entry.date for kept in shelved], most):
+            self._shelf.drop(key, shelved[index])
+        if variants:
+            self._changed()
 
     async def abandon(self, spool: Spool) -> None:
         """Give back what a spool holds on disk, if it was not stored."""
 
     async def replace(self, key: bytes, old: Kept, new: Kept) -> None:
-        """The same octets under another record."""
-        self._shelf.put(key, new, [old])
+        """The same octets under another record; nothing where `old` is no longer stored."""
+        if old in self._shelf.find(key):
+            self._shelf.put(key, new, [old])
+            self._changed()
 
     async def drop(self, key: bytes, kept: Kept) -> None:
         self._shelf.drop(key, kept)
+        self._changed()
+
+    def weigh(self, key: bytes, kept: Kept) -> None:
+        """Codings of `kept` were added."""
+        self._shelf.weigh(key, kept.coded)
+        self._changed()
 
     async def purge(self, purge: Purge, now: Instant) -> int:
         """Drop what it covers, or make it stale if it is soft; counts what was in RAM."""
@@ -64,15 +85,22 @@ class Tiers:
                 return kept.entry
             return kept.entry.expired(now) if purge.soft else None
 
-        return self._shelf.change(change)
+        return self._change(purge, change)
 
     async def invalidate(self, purge: Purge) -> None:
         """Have what it covers be validated before its next use (RFC 9111 §4.4)."""
-        self._shelf.change(
-            lambda key, kept: (
-                kept.entry.invalidated() if purge.covers(key, kept.entry) else kept.entry
-            )
-        )
+
+        def change(key: bytes, kept: Kept) -> StoredResponse:
+            covered = purge.covers(key, kept.entry) and not kept.entry.invalid
+            return kept.entry.invalidated() if covered else kept.entry
+
+        self._change(purge, change)
 
     def statistics(self) -> dict[str, int]:
         return self._shelf.statistics()
+
+    def _change(self, purge: Purge, change: Callable[[bytes, Kept], StoredResponse | None]) -> int:
+        touched = self._shelf.change(change, purge.value if purge.scope is Scope.KEY else None)
+        if touched:
+            self._changed()
+        return touched

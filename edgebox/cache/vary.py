@@ -72,6 +72,18 @@ def fits(variant: Variant, asked: Headers) -> bool:
     return True
 
 
+def agree(variants: Sequence[Variant], one: Headers, other: Headers) -> bool:
+    """Whether two requests are alike in every field that `variants` were selected by.
+
+    So whatever comes for one may well be for the other, as far as is known by now.
+    """
+    return all(
+        selecting_value(name, one, variant.codings) == selecting_value(name, other, variant.codings)
+        for variant in variants
+        for name, _ in variant.selecting
+    )
+
+
 def choose_variant(variants: Sequence[Variant], dates: Sequence[int], asked: Headers) -> int | None:
     """Index of the most recent variant that fits; None if none does.
 

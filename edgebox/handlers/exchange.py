@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,7 +27,7 @@ class RequestBody(Protocol):
     @property
     def length(self) -> int | None: ...
 
-    def read(self) -> AsyncIterator[bytes]:
+    def read(self) -> AsyncGenerator[bytes, None]:
         """Pieces of content as they arrive. Raises BodyRefused."""
         ...
 

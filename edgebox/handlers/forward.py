@@ -7,7 +7,7 @@ trusts, may set them. What is not part of the cache key must not change the answ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from edgebox.http.headers import Field, Fields, Headers, split_list
@@ -31,6 +31,10 @@ PROVENANCE = frozenset((
 
 # Of these, what a trusted proxy said goes on with our own part added.
 REWRITTEN = frozenset((b"forwarded", b"x-forwarded-for"))
+
+# What the app server gets differs from what the client sent: only with these set can it be
+# told which answer fits.
+SUPPLIED = PROVENANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +74,47 @@ def is_looping(request: Request, name: bytes) -> bool:
     return False
 
 
-def outgoing_fields(fields: Fields, request: Request, peer: bytes, rules: ForwardRules) -> Fields:
-    """The fields that the app server gets for a `request` of the client at `peer`.
+def forwarded(request: Request, peer: bytes, rules: ForwardRules) -> Request:
+    """The request of the client at `peer` as the app server is to see it, but for Host and Via.
 
-    `fields` are the request's own, or what the cache makes of them.
+    The cache goes by this one, since it is these fields that an answer's Vary speaks of.
     """
     nominated = request.headers.tokens(b"connection")
     trusted = contains(rules.trusted, peer)
-    dropped = HOP_BY_HOP.union(nominated) | {b"host", b"via"}
+    dropped = HOP_BY_HOP.union(nominated)
     dropped |= REWRITTEN if trusted else PROVENANCE
-    kept = [field for field in fields if field[0].lower() not in dropped]
-    asked = request.target.authority or request.headers.get(b"host") or request.host
-    host = rules.host if rules.host is not None else asked
+    kept = [field for field in request.headers if field[0].lower() not in dropped]
+    asked = asked_host(request)
+    if request.method == b"OPTIONS":
+        kept = [_one_less(field) for field in kept]
+    fields = (*kept, *_provenance(request.headers, peer, asked, trusted, rules))
+    return replace(request, headers=Headers(fields))
+
+
+def outgoing_fields(fields: Fields, request: Request, rules: ForwardRules) -> Fields:
+    """The fields that go out for a `forwarded` request: `fields` are its own, or what the
+    cache makes of them."""
+    kept = [field for field in fields if field[0].lower() not in (b"host", b"via")]
+    host = rules.host if rules.host is not None else asked_host(request)
     via = [value for name, value in fields if name.lower() == b"via"]
     via.append(b"1.%d %s" % (request.minor, rules.name))
-    return (
-        (b"Host", host),
-        *kept,
-        (b"Via", b", ".join(via)),
-        *_provenance(request.headers, peer, asked, trusted, rules),
-    )
+    return ((b"Host", host), *kept, (b"Via", b", ".join(via)))
+
+
+def asked_host(request: Request) -> bytes:
+    """Host and port that the client asked for: the target's, if it names them (RFC 9112 §3.2.2)."""
+    return request.target.authority or request.headers.get(b"host") or request.host
+
+
+def ends_here(request: Request) -> bool:
+    """Whether an OPTIONS may go no further (RFC 9110 §7.6.2)."""
+    return request.method == b"OPTIONS" and request.headers.get(b"max-forwards") == b"0"
+
+
+def _one_less(field: Field) -> Field:
+    if field[0].lower() != b"max-forwards" or not field[1].isdigit() or len(field[1]) > 9:
+        return field
+    return field[0], b"%d" % max(0, int(field[1]) - 1)
 
 
 def _provenance(

@@ -7,6 +7,7 @@ that and decides again, the express lane hands the request to a task.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from urllib.parse import quote_from_bytes
 
@@ -56,9 +57,11 @@ class Static:
             return found
 
         try:
-            return self._answer(request, now, look)
+            response = self._answer(request, now, look)
         except WouldBlock:
             return None
+        # Where every request is to look, not even a 404 may be repeated for the next one.
+        return response if self._store.rememberable else replace(response, remember=False)
 
     async def answer(self, request: Request, now: int, monotonic: float) -> Response:
         """The response; waits for the disk where it must."""
@@ -107,7 +110,9 @@ class Static:
     def _find_index(self, path: bytes, look: Look) -> tuple[bytes, FileEntry | Missing]:
         for name in self._index:
             found = look(self._docroot, path + name)
-            if isinstance(found, FileEntry) or found is Missing.NO_DESCRIPTORS:
+            if isinstance(found, FileEntry):
+                return path + name, found
+            if isinstance(found, Missing) and found.status != 404:  # it is there, or may be
                 return path + name, found
         return path, Missing.NOT_FOUND
 
@@ -121,8 +126,8 @@ class Static:
         return Response(
             status,
             (kind, *extra),
-            _take(found, None),
-            remember=self._store.rememberable and found.content is not None and status < 500,
+            take(found, None),
+            remember=found.content is not None and status < 500,
         )
 
     def _serve(
@@ -140,8 +145,8 @@ class Static:
             etag=selected.etag,
             modified=selected.dated.mtime,
             size=entry.size,
-            take=partial(_take, entry),
-            remember=self._store.rememberable and entry.content is not None,
+            take=partial(take, entry),
+            remember=entry.content is not None,
         )
         response = represent(request, whole, now)
         if response.status in (412, 416):
@@ -151,7 +156,7 @@ class Static:
     def _validators(self, selected: Selected, now: int) -> Fields:
         """What 200, 206 and 304 have in common (RFC 9110 §15.4.5)."""
         fields: list[Field] = [
-            (b"Last-Modified", _last_modified(selected.dated, now)),
+            (b"Last-Modified", last_modified(selected.dated, now)),
             (b"ETag", selected.etag),
         ]
         if selected.varies:
@@ -161,12 +166,14 @@ class Static:
         return (*fields, *self._fields)
 
 
-def _last_modified(entry: FileEntry, now: int) -> bytes:
+def last_modified(entry: FileEntry, now: int) -> bytes:
+    """Last-Modified of an answer made at `now`."""
     # A clock that was wrong, or an archive's dates: never later than Date (RFC 9110 §8.8.2.1).
     return entry.last_modified if entry.mtime <= now else format_date(now)
 
 
-def _take(entry: FileEntry, span: Span | None) -> bytes | FileSlice:
+def take(entry: FileEntry, span: Span | None) -> bytes | FileSlice:
+    """The octets of `span`, all of them for None; a slice holds the file open."""
     first, length = (span.first, span.length) if span is not None else (0, entry.size)
     if entry.content is not None:
         return entry.content if span is None else entry.content[first : first + length]

@@ -88,11 +88,16 @@ class Variants:
         return self._cache is not None and worth is Worth.OK
 
     def _sidecar(self, source: Source, coding: bytes, look: Look) -> Selected | None:
-        """A file beside the source that somebody compressed; never one older than it."""
+        """A file beside the source that somebody compressed; never one older than it.
+
+        Nor one of no octets, which a coder that was stopped leaves: no coding has that.
+        """
         if not self._config.sidecars:
             return None
         found = look(source.docroot, source.path + SIDECAR_SUFFIXES[coding])
-        if not isinstance(found, FileEntry) or found.mtime < source.entry.mtime:
+        if not isinstance(found, FileEntry) or not found.size:
+            return None
+        if found.mtime < source.entry.mtime:
             return None
         return Selected(found, found, found.etag, coding, True)
 

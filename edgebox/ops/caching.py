@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import trio
 
 from edgebox.cache.answer import Instant
@@ -9,16 +11,20 @@ from edgebox.cache.engine import Engine
 from edgebox.cache.fetching import Fetcher, FetchLimits
 from edgebox.cache.flight import RoutePolicy
 from edgebox.cache.purges import RecentPurges
-from edgebox.cache.rules import CacheRules, KeyRules, SetCookie
 from edgebox.cache.shelf import Shelf
 from edgebox.cache.tiers import Tiers
 from edgebox.config.schema import Config, Route
 from edgebox.config.upstreams import Upstream
 from edgebox.epoch import Epoch
-from edgebox.handlers.forward import ForwardRules, parse_networks
+from edgebox.files.entry import Docroot
+from edgebox.files.store import FileStore
+from edgebox.handlers.accel import Accel
+from edgebox.handlers.forward import SUPPLIED, ForwardRules, parse_networks
+from edgebox.handlers.operator import Operator
 from edgebox.handlers.proxy import Proxy, ProxyRules
 from edgebox.memory.workingset import WorkingSet
 from edgebox.observe.error_log import ErrorLog
+from edgebox.ops.policies import cache_rules, coding_rules, key_rules
 from edgebox.upstream.group import UpstreamGroup
 from edgebox.upstream.origin import parse_origin
 
@@ -33,22 +39,25 @@ class Caching:
         self._errors = errors
         self._epoch = epoch
         purges = RecentPurges()
-        tiers = Tiers(Shelf(working_set, whole_keys=False))
-        limits = FetchLimits(config.cache.object_size, config.cache.largest)
-        self._fetcher = Fetcher(tiers, purges, self._now, limits, self._tell_bug)
-        self.engine = Engine(tiers, self._fetcher, purges, self._now)
+        tiers = Tiers(Shelf(working_set, whole_keys=False), epoch.forget)
+        # In RAM alone nothing larger can be stored, and whoever asks is best served apart.
+        largest = min(config.cache.object_size, config.cache.largest)
+        limits = FetchLimits(config.cache.object_size, largest)
+        fetcher = Fetcher(tiers, purges, self._now, limits, self._tell_bug)
+        self.engine = Engine(tiers, fetcher, purges, self._now)
+        self.operator = Operator(self.engine, parse_networks(config.cache.purge_from))
         self._groups: dict[str, UpstreamGroup] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep fetches and upstreams going until cancelled."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._fetcher.run)
+            await nursery.start(self.engine.run)
             for group in self._groups.values():
                 await nursery.start(group.run)
             task_status.started()
 
-    def make_proxy(self, route: Route) -> Proxy:
-        """The handler of a route that an upstream answers."""
+    def make_proxy(self, route: Route, store: FileStore) -> Proxy:
+        """The handler of a route that an upstream answers; `store` has the files it may name."""
         cache = self._config.cache
         host = None
         if route.host == "upstream":
@@ -57,7 +66,9 @@ class Caching:
         forward = ForwardRules(
             cache.name.encode(), parse_networks(cache.trusted_proxies), host=host
         )
-        rules = ProxyRules(forward, self._policy(route), route.body_size)
+        docroot = Docroot(os.fsencode(route.accel)) if route.accel else None
+        accel = Accel(docroot, store, lambda: self._epoch.moment, self._errors)
+        rules = ProxyRules(forward, self._policy(route), route.body_size, accel)
         return Proxy(rules, self._group(route.upstream), self.engine, self._errors)
 
     def statistics(self) -> dict[str, object]:
@@ -66,22 +77,10 @@ class Caching:
 
     def _policy(self, route: Route) -> RoutePolicy:
         cache = self._config.cache
-        freshness = route.default_freshness
-        rules = CacheRules(
-            targets=tuple(name.lower().encode() for name in cache.targets),
-            default_freshness=None if freshness is None else int(freshness),
-            stale_while_revalidate=int(route.stale_while_revalidate),
-            stale_if_error=int(route.stale_if_error),
-            set_cookie=SetCookie(route.set_cookie),
-            request_directives=cache.request_directives,
-            bypass_cookies=tuple(name.encode() for name in route.bypass_cookies),
-            variants=cache.variants,
-        )
-        keys = KeyRules(
-            drop_query=tuple(name.encode() for name in route.drop_query),
-            sort_query=route.sort_query,
-        )
-        return RoutePolicy(rules, keys, cache.name.encode(), cache.pass_for, route.cache)
+        return RoutePolicy(
+            cache_rules(cache, route), key_rules(route), cache.name.encode(), cache.pass_for,
+            route.cache, SUPPLIED, coding_rules(self._config.compression),
+        )  # fmt: skip
 
     def _group(self, name: str) -> UpstreamGroup:
         if name not in self._groups:

@@ -28,9 +28,9 @@ def make_router(
             docroot = Docroot(os.fsencode(site.root), site.symlinks)
             static = Static(site, docroot, store, variants)
         routes = [
-            (route.path.encode(), caching.make_proxy(route) if route.upstream else None)
+            (route.path.encode(), caching.make_proxy(route, store) if route.upstream else None)
             for route in site.route
         ]
-        return SiteHandler(static, routes, config.limits.body_discard)
+        return SiteHandler(static, routes, config.limits.body_discard, caching.operator)
 
     return Router([(site.hosts, make_site(site)) for site in config.site])

@@ -19,7 +19,7 @@ from edgebox.listen.connection import Connection
 from edgebox.send.framing import frame
 from edgebox.send.writer import Sent, Writer
 from edgebox.session.cycle import Service, serve_one
-from edgebox.session.head import READ_SIZE, receive
+from edgebox.session.head import READ_SIZE, receive, receive_nowait
 
 LINGER_OCTETS = 1024 * 1024  # what is still read of a client that does not stop sending
 
@@ -115,6 +115,8 @@ async def finish(service: Service, conn: Connection, unsent: Unsent, park: Park)
         elif unsent.keep_alive:
             parked = True
             park(conn)
+        elif receive_nowait(conn, bytearray()):
+            await linger(conn, service.rules.linger)
     finally:
         if not parked:
             conn.close()

@@ -26,7 +26,7 @@ from edgebox.observe.recorder import Recorder
 from edgebox.send.framing import frame, wants_keep_alive
 from edgebox.send.writer import SendLimits, Sent, Writer
 from edgebox.session.body import BodyReader
-from edgebox.session.head import Received, read_head, understand
+from edgebox.session.head import Received, read_head, receive_nowait, understand
 from edgebox.session.tunnel import relay
 
 # Raises BodyRefused.
@@ -131,12 +131,9 @@ async def _answer(
         response = refusal(Fault.INTERNAL)
     finally:
         answering = False  # whoever still fetches for others has no word to this client
-    keep_alive = (
-        body.finished
-        and not service.draining
-        and conn.requests < rules.requests
-        and wants_keep_alive(request.minor, request.headers.tokens(b"connection"))
-    )
+    wanted = wants_keep_alive(request.minor, request.headers.tokens(b"connection"))
+    allowed = body.finished and not service.draining and conn.requests < rules.requests
+    keep_alive = wanted and allowed
     wire = frame(response, request.method, request.minor, keep_alive, service.epoch.stamp)
     writer = Writer(conn, rules.send)
     try:
@@ -153,7 +150,11 @@ async def _answer(
         return Turn(False)
     if isinstance(response.body, Switched):
         return Turn(False)
-    return Turn(wire.keep_alive and body.finished, linger=not body.finished)
+    if wire.keep_alive and body.finished:
+        return Turn(True)
+    # Who did not ask for the end may be sending the next request at this moment.
+    more = wanted or not body.finished or bool(buffer) or receive_nowait(conn, buffer)
+    return Turn(False, linger=more)
 
 
 async def _refuse(service: Service, conn: Connection, fault: Fault, octets: bytes) -> Turn:

@@ -53,6 +53,16 @@ async def receive(conn: Connection, buffer: bytearray) -> bool:
         return bool(data)
 
 
+def receive_nowait(conn: Connection, buffer: bytearray) -> bool:
+    """Append what the client has sent already to `buffer`; False where there is nothing."""
+    try:
+        data = conn.recv(READ_SIZE, socket.MSG_DONTWAIT)
+    except OSError:
+        return False
+    buffer += data
+    return bool(data)
+
+
 async def read_head(
     conn: Connection, buffer: bytearray, limits: HeadLimits, timeout: float
 ) -> bytes | Fault | None:

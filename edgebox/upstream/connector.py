@@ -21,7 +21,9 @@ from edgebox.upstream.origin import Origin
 from edgebox.upstream.wire import Wire
 
 # It is this box that lacks something: the server is not to blame.
-_OURS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL))
+_OURS = frozenset((
+    errno.EADDRNOTAVAIL, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM,
+))  # fmt: skip
 _BACKLOG_FULL = 0.005  # seconds between tries at a Unix socket whose backlog is full
 
 Address = str | tuple[str, int] | tuple[str, int, int, int]
@@ -68,7 +70,7 @@ class Connector:
                 cause = _first_cause(refused)
                 ours = cause.errno in _OURS
                 reason = Reason.NO_DESCRIPTORS if ours else Reason.CONNECT_FAILED
-                raise _failure(reason, cause.strerror or str(cause)) from None
+                raise _failure(reason, _words(cause)) from None
         assert scope.cancelled_caught
         step = "connecting" if sock is None else "the TLS handshake"
         raise _failure(Reason.CONNECT_TIMEOUT, f"{step} took more than {self._timeout:g} s")
@@ -130,7 +132,7 @@ async def _connect_directly(family: socket.AddressFamily, address: Address) -> s
         if outcome == errno.EINPROGRESS:
             outcome = sock.connect_ex(address)  # 0 if the handshake is over by now, connect(2)
         # A Unix socket is connected at once or not at all; nothing tells when there is room.
-        while outcome == errno.EAGAIN:
+        while outcome == errno.EAGAIN and family == socket.AF_UNIX:
             await trio.sleep(_BACKLOG_FULL)
             outcome = sock.connect_ex(address)
         if outcome == errno.EALREADY:
@@ -155,6 +157,13 @@ def _first_cause(error: OSError) -> OSError:
             return first
         several = first
     return error
+
+
+def _words(refused: OSError) -> str:
+    """The system's own words; a resolver's errors are negative and have theirs."""
+    if refused.errno is not None and refused.errno > 0:
+        return os.strerror(refused.errno)
+    return refused.strerror or str(refused)
 
 
 def _tls_words(refused: ssl.SSLError) -> str:

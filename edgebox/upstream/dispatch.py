@@ -80,6 +80,7 @@ class Dispatcher:
         waiter = _Waiter(key, tried)
         self._waiters[waiter] = None
         self._waited += 1
+        self.wake()  # a term may be over that nobody has noticed
         try:
             with trio.move_on_after(self._timeout):
                 await waiter.woken.wait()

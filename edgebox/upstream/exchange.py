@@ -8,8 +8,8 @@ and start it anew: they say that the server is at work.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -18,9 +18,10 @@ from edgebox.upstream.errors import Malformed, Reason, UpstreamError
 from edgebox.upstream.incoming import Incoming
 from edgebox.upstream.lease import Lease
 from edgebox.upstream.outgoing import Outgoing, render_head
+from edgebox.upstream.patience import Patience
 from edgebox.upstream.reply import Reply, is_hopeless, parse_reply
 from edgebox.upstream.tunnel import Tunnel
-from edgebox.upstream.upload import Upload
+from edgebox.upstream.upload import Upload, do_nothing
 from edgebox.upstream.wire import Wire
 
 MAX_INTERIM = 32  # responses before the final one
@@ -31,56 +32,44 @@ SWITCHING = 101
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeRules:
-    """Seconds for the head, seconds that a body may stall, octets of a head.
+class Terms:
+    """What an exchange gets from whoever keeps it going.
 
-    `close`: ask the server to end the connection after each answer.
+    `head` and `body`: how long a server may take to answer, and stall within a body.
+    `head_size`: octets of a head. `close`: ask for the end of the connection after each
+    answer. `nursery` takes the uploads.
     """
 
-    head_timeout: float
-    body_timeout: float
+    head: Patience
+    body: Patience
     head_size: int
     close: bool
+    nursery: trio.Nursery
 
 
-async def exchange(
-    lease: Lease, outgoing: Outgoing, rules: ExchangeRules, nursery: trio.Nursery
-) -> Incoming | Tunnel:
+async def exchange(lease: Lease, outgoing: Outgoing, terms: Terms) -> Incoming | Tunnel:
     """Send `outgoing` and wait for its answer's head; a Tunnel for a 101 that was asked for.
 
-    `nursery` takes the upload, if there is one. UpstreamError: no usable head came. Whenever
-    this raises, the lease has ended and nobody reads the body any more.
+    UpstreamError: no usable head came. Whenever this raises, the lease has ended and nobody
+    reads the request's body any more.
     """
-    reader = _HeadReader(lease.wire, outgoing.method, rules.head_size)
+    wire = lease.wire
+    reader = _HeadReader(wire, outgoing.method, terms.head_size)
     upload: Upload | None = None
     try:
-        pending = _send(lease.wire, outgoing, rules)
-        with trio.CancelScope() as scope:
-
-            def start_clock() -> None:
-                scope.deadline = trio.current_time() + rules.head_timeout
-
-            if pending is None:
-                start_clock()
-            else:
-                nursery.start_soon(pending.run, start_clock)
-                upload = pending
-            reply = await reader.read()
-            interim = 0
-            while reply.status < 200 and reply.status != SWITCHING:
-                interim += 1
-                if interim > MAX_INTERIM:
-                    raise _bad(Malformed.INTERIM_FLOOD)
-                scope.deadline = math.inf
-                if outgoing.on_interim is not None and reply.status != 100:
-                    await outgoing.on_interim(reply.status, reply.fields)
-                if upload is None or upload.over:
-                    start_clock()
-                reply = await reader.read()
-        if scope.cancelled_caught:
-            raise UpstreamError(Reason.HEAD_TIMEOUT, f"within {rules.head_timeout:g} s")
-        if reply.status == SWITCHING and not (outgoing.upgrade and reply.upgrade):
-            raise _bad(Malformed.SWITCHED)
+        pending = _send(wire, outgoing, terms)
+        if pending is None:
+            terms.head.begin(wire)
+        else:
+            pending.when_over = partial(terms.head.begin, wire)
+            terms.nursery.start_soon(pending.run)
+            upload = pending
+        try:
+            reply = await _final(reader, outgoing, upload, terms.head)
+        finally:
+            if upload is not None:
+                upload.when_over = do_nothing
+            terms.head.end(wire)
         if upload is not None and reply.status >= 300:
             # It will not read on (RFC 9112 §9.5). After a 2xx it may: some answer as they read.
             await upload.stop()
@@ -90,6 +79,8 @@ async def exchange(
             await upload.stop()
         if not isinstance(reason, UpstreamError):
             raise
+        if wire.expired:
+            reason = UpstreamError(Reason.HEAD_TIMEOUT, f"within {terms.head.seconds:g} s")
         error = reason if upload is None else upload.failure or reason
         error.unanswered = not reader.heard
         error.resendable = upload is None or not upload.begun
@@ -97,15 +88,36 @@ async def exchange(
     lease.server.answered()
     if reply.status == SWITCHING:
         return Tunnel(reply, reader.rest, lease)
-    incoming = Incoming(reply, reader.rest, lease, rules.body_timeout, upload)
+    incoming = Incoming(reply, reader.rest, lease, terms.body, upload)
     if upload is not None and incoming.whole is not None:
         await upload.stop()
     return incoming
 
 
-def _send(wire: Wire, outgoing: Outgoing, rules: ExchangeRules) -> Upload | None:
-    """Send what goes at once, which mostly is all; the upload for what is left."""
-    first, body = render_head(outgoing, rules.close), outgoing.body
+async def _final(
+    reader: _HeadReader, outgoing: Outgoing, upload: Upload | None, patience: Patience
+) -> Reply:
+    """The final response's head, or that of a 101 that was asked for."""
+    for _ in range(MAX_INTERIM + 1):
+        reply = await reader.read()
+        if reply.status >= 200:
+            return reply
+        if reply.status == SWITCHING:
+            whole = upload is None or upload.complete
+            if outgoing.upgrade and reply.upgrade and whole:
+                return reply
+            raise _bad(Malformed.SWITCHED)
+        patience.end(reader.wire)
+        if outgoing.on_interim is not None and reply.status != 100:
+            await outgoing.on_interim(reply.status, reply.fields)
+        if upload is None or upload.over:
+            patience.begin(reader.wire)
+    raise _bad(Malformed.INTERIM_FLOOD)
+
+
+def _send(wire: Wire, outgoing: Outgoing, terms: Terms) -> Upload | None:
+    """Send what goes at once, which mostly is all; gives the upload for what is left."""
+    first, body = render_head(outgoing, terms.close), outgoing.body
     rest: list[bytes] = []
     if isinstance(body, bytes):
         if len(body) <= _TOGETHER:
@@ -121,16 +133,16 @@ def _send(wire: Wire, outgoing: Outgoing, rules: ExchangeRules) -> Upload | None
         rest.insert(0, first[sent:])
     if not rest and body is None:
         return None
-    return Upload(wire, rest, body, outgoing.length, rules.body_timeout)
+    return Upload(wire, rest, body, outgoing.length, terms.body.seconds)
 
 
 class _HeadReader:
     """Takes response heads off a wire. `heard`: anything came; `rest`: what followed."""
 
-    __slots__ = ("_limit", "_method", "_wire", "heard", "rest")
+    __slots__ = ("_limit", "_method", "heard", "rest", "wire")
 
     def __init__(self, wire: Wire, method: bytes, limit: int) -> None:
-        self._wire = wire
+        self.wire = wire
         self._method = method
         self._limit = limit
         self.heard = False
@@ -139,7 +151,7 @@ class _HeadReader:
     async def read(self) -> Reply:
         """The next head. UpstreamError: RESET, BAD_RESPONSE."""
         buffer, searched = self.rest, 0
-        while (end := find_end(buffer, searched)) < 0:
+        while not buffer or (end := find_end(buffer, searched)) < 0:
             if len(buffer) > self._limit:
                 raise _bad(Malformed.TOO_LARGE)
             if is_hopeless(buffer):
@@ -157,8 +169,8 @@ class _HeadReader:
     async def _receive(self) -> bytes:
         try:
             if not self.heard:
-                await self._wire.wait_for_answer()
-            data = await self._wire.receive()
+                await self.wire.wait_for_answer()
+            data = await self.wire.receive()
         except OSError as broken:
             raise UpstreamError(Reason.RESET, _words(broken)) from None
         if not data:

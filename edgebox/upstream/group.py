@@ -18,11 +18,12 @@ from edgebox.upstream.balance import make_balance
 from edgebox.upstream.connector import Connector, make_context
 from edgebox.upstream.dispatch import Dispatcher
 from edgebox.upstream.errors import UpstreamError
-from edgebox.upstream.exchange import ExchangeRules, exchange
+from edgebox.upstream.exchange import Terms, exchange
 from edgebox.upstream.health import HealthRules
 from edgebox.upstream.incoming import Incoming
 from edgebox.upstream.origin import parse_origin
 from edgebox.upstream.outgoing import Outgoing
+from edgebox.upstream.patience import Patience
 from edgebox.upstream.probe import ProbeRules, watch
 from edgebox.upstream.retry import Retry, judge
 from edgebox.upstream.server import Log, Member, Server, ServerRules
@@ -45,9 +46,6 @@ class UpstreamGroup:
         self.name = name
         self._config = config
         self._retries = config.retries
-        self._rules = ExchangeRules(
-            config.head_timeout, config.body_timeout, config.head_size, close=not config.keep_alive
-        )
         self._servers = _make_servers(config, log)
         self._dispatcher = Dispatcher(
             self._servers,
@@ -55,25 +53,29 @@ class UpstreamGroup:
             config.queue,
             config.queue_timeout,
         )
-        self._nursery: trio.Nursery | None = None
+        self._terms: Terms | None = None
         self._resent = 0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the group going until cancelled; then nothing of it is left open."""
         try:
             async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                if self._config.health.path:
+                config = self._config
+                head, body = Patience(config.head_timeout), Patience(config.body_timeout)
+                nursery.start_soon(head.run)
+                nursery.start_soon(body.run)
+                self._terms = Terms(
+                    head, body, config.head_size, close=not config.keep_alive, nursery=nursery
+                )
+                if config.health.path:
                     for server in self._servers:
-                        nursery.start_soon(
-                            watch, server, _probe_rules(self._config, server), nursery
-                        )
+                        nursery.start_soon(watch, server, _probe_rules(config, server), nursery)
                 task_status.started()
                 while True:
                     await trio.sleep(_SWEEP)
                     self._sweep()
         finally:
-            self._nursery = None
+            self._terms = None
             for server in self._servers:
                 server.close()
 
@@ -106,8 +108,8 @@ class UpstreamGroup:
         } | self._dispatcher.statistics()
 
     async def _forward(self, outgoing: Outgoing, key: bytes) -> Incoming | Tunnel:
-        nursery = self._nursery
-        if nursery is None:
+        terms = self._terms
+        if terms is None:
             raise RuntimeError(f"upstream group {self.name} does not run")
         tried: list[Server] = []
         left = self._retries
@@ -120,7 +122,7 @@ class UpstreamGroup:
             try:
                 lease = await server.lease(fresh)
                 reused = lease.reused
-                return await exchange(lease, outgoing, self._rules, nursery)
+                return await exchange(lease, outgoing, terms)
             except UpstreamError as error:
                 error.server = server.name
                 verdict = judge(error, outgoing.method, reused, left)

@@ -11,15 +11,13 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator
 
-import trio
-
 from edgebox.http.headers import Fields
 from edgebox.upstream.content import content_of
-from edgebox.upstream.errors import Malformed, Reason, Truncated, UpstreamError
+from edgebox.upstream.errors import Malformed, Reason, Truncated
 from edgebox.upstream.lease import Lease
+from edgebox.upstream.patience import Patience
 from edgebox.upstream.reply import Reply
 from edgebox.upstream.upload import Upload
-from edgebox.upstream.wire import Wire
 
 
 class Incoming:
@@ -36,8 +34,8 @@ class Incoming:
         "_keep_alive",
         "_lease",
         "_over",
+        "_patience",
         "_ready",
-        "_stall",
         "_upload",
         "fields",
         "length",
@@ -46,15 +44,15 @@ class Incoming:
     )
 
     def __init__(
-        self, reply: Reply, rest: bytes, lease: Lease, stall: float, upload: Upload | None
+        self, reply: Reply, rest: bytes, lease: Lease, patience: Patience, upload: Upload | None
     ) -> None:
-        """`rest` came behind the head. `stall`: seconds that may pass without an octet."""
+        """`rest` came behind the head. `patience` is for the time without an octet."""
         self.status = reply.status
         self.fields = reply.fields
         self.length = reply.length
         self._keep_alive = reply.keep_alive
         self._lease = lease
-        self._stall = stall
+        self._patience = patience
         self._upload = upload
         self._content = content_of(reply)
         self._over = False
@@ -111,41 +109,32 @@ class Incoming:
 
     async def _receive(self) -> bytes:
         """The next octets; b"" where the connection ended and the body with it."""
-        wire = self._lease.wire
+        wire, ragged = self._lease.wire, ""
         try:
             data = wire.receive_nowait()
             if data is None:
-                data = await self._wait(wire)
+                self._patience.begin(wire)
+                try:
+                    data = await wire.receive()
+                finally:
+                    self._patience.end(wire)
         except ssl.SSLEOFError:
             # RFC 9112 §9.8: without a closure alert, anybody may have cut it off.
-            raise self._truncated("without closing TLS") from None
+            data, ragged = b"", "without closing TLS"
         except OSError as broken:
-            raise self._truncated(broken.strerror or str(broken)) from None
-        if not data:
-            if not self._content.until_close or self._failure is not None:
-                raise self._truncated()
-            self._over = True
-            self._lease.end(reusable=False)
-        return data
-
-    async def _wait(self, wire: Wire) -> bytes:
-        with trio.CancelScope(deadline=trio.current_time() + self._stall) as scope:
-            return await wire.receive()
-        assert scope.cancelled_caught
-        raise Truncated(Reason.BODY_TIMEOUT, f"for {self._stall:g} s")
-
-    def _truncated(self, detail: str = "") -> Truncated:
-        failure = self._failure
-        if failure is None:
-            return Truncated(Reason.TRUNCATED, detail)
-        error = Truncated(failure.reason, failure.detail)
-        error.__cause__ = failure
-        return error
-
-    @property
-    def _failure(self) -> UpstreamError | None:
-        """What went wrong with the request that is still being sent."""
-        return self._upload.failure if self._upload is not None else None
+            data, ragged = b"", broken.strerror or str(broken)
+        if data:
+            return data
+        if wire.expired:
+            raise Truncated(Reason.BODY_TIMEOUT, f"for {self._patience.seconds:g} s")
+        if self._upload is not None and self._upload.failure is not None:
+            failure = self._upload.failure
+            raise Truncated(failure.reason, failure.detail) from failure
+        if ragged or not self._content.until_close:
+            raise Truncated(Reason.TRUNCATED, ragged)
+        self._over = True
+        self._lease.end(reusable=False)
+        return b""
 
     def _take(self, data: bytes) -> None:
         """Follow what was received; the body's end is seen here, but for that of an Endless."""

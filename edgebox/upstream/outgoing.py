@@ -7,7 +7,8 @@ what becomes of the connection is written here, and nobody else may say it.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from edgebox.http.headers import Fields
 
@@ -20,8 +21,7 @@ _OURS = frozenset({b"content-length", b"transfer-encoding", b"connection", b"upg
 OnInterim = Callable[[int, Fields], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(Struct, frozen=True):
     """What is asked of an app server.
 
     `target` is as it shall be sent; `fields` have Host and none of Content-Length,

@@ -6,15 +6,17 @@ any more must be able to come back.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import trio
 
 from edgebox.upstream.connector import Connector
 from edgebox.upstream.errors import UpstreamError
-from edgebox.upstream.exchange import ExchangeRules, exchange
+from edgebox.upstream.exchange import Terms, exchange
 from edgebox.upstream.lease import Lease
 from edgebox.upstream.outgoing import Outgoing
+from edgebox.upstream.patience import Patience
 from edgebox.upstream.server import Server
 from edgebox.upstream.wire import Wire
 
@@ -45,11 +47,12 @@ async def find_problem(
 ) -> str | None:
     """One check: None when all is well, else what is wrong."""
     fields = ((b"Host", rules.host), (b"User-Agent", b"edgebox-health"))
-    timing = ExchangeRules(rules.timeout, rules.timeout, head_size=32 * 1024, close=True)
+    patience = Patience(math.inf)  # one deadline for everything
+    terms = Terms(patience, patience, head_size=32 * 1024, close=True, nursery=nursery)
     with trio.move_on_after(rules.timeout):
         try:
             lease = Lease(_Alone(), await connector.connect(), reused=False)
-            answer = await exchange(lease, Outgoing(b"GET", rules.path, fields), timing, nursery)
+            answer = await exchange(lease, Outgoing(b"GET", rules.path, fields), terms)
         except UpstreamError as error:
             return str(error)
         await answer.aclose()

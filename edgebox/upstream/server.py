@@ -65,12 +65,13 @@ class Server:
         return self.active < self._rules.connections
 
     def standing(self, now: float) -> Standing:
-        return self._health.standing(now)
+        health_now = self._health
+        return Standing.UP if health_now is health.FINE else health_now.standing(now)
 
     def occupy(self, now: float) -> None:
         """Count a connection as in use: `lease` comes next."""
         self.active += 1
-        if self.standing(now) is Standing.TRIAL:
+        if self._health.standing(now) is Standing.TRIAL:
             self._health = health.begin_trial(self._health, self._rules.health, now)
 
     def vacate(self) -> None:
@@ -137,7 +138,8 @@ class Server:
         self._pool.sweep(now)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close the connections that are kept, and keep none from now on."""
+        self.drained = True
         self._pool.clear()
 
     def statistics(self) -> dict[str, object]:
@@ -154,12 +156,11 @@ class Server:
         if new.down != old.down:
             self._log("warning", f"upstream {self.name} is {'down' if new.down else 'up'}: {why}")
             self.when_changed()
-        elif new.ejected_until > old.ejected_until:
+        elif new.ejected_until and not old.ejected_until:
             self._counts["ejected"] += 1
-            term = self._rules.health.eject_for
-            self._log("warning", f"upstream {self.name} is left out for {term:g} s: {why}")
+            self._log("warning", f"upstream {self.name} keeps failing, others go first: {why}")
         elif old.ejected_until and not new.ejected_until:
-            self._log("info", f"upstream {self.name} is asked again: {why}")
+            self._log("info", f"upstream {self.name} is as good as the others again: {why}")
             self.when_changed()
 
 

@@ -13,7 +13,8 @@ class Tunnel:
     """What a 101 leaves (RFC 9110 §15.2.2): `protocol` is the one chosen.
 
     `fields` are those of the 101 without Connection and Upgrade. One task may receive while
-    another sends. `aclose` it: it counts as a connection in use until then.
+    another sends; how long they wait is theirs to limit. `aclose` it: it counts as a
+    connection in use until then.
     """
 
     __slots__ = ("_lease", "_rest", "fields", "protocol")

@@ -7,24 +7,27 @@ has gone out, so a slow server slows the client down and costs no memory.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from itertools import count
 
 import trio
 
 from edgebox.upstream.errors import Reason, UpstreamError
 from edgebox.upstream.wire import Wire
 
+_GIVE_WAY = 8  # pieces, after which others get their turn
 _LETTING_GO = 1.0  # seconds that a cancelled body may take to end
 
 
 class Upload:
     """Sends `rest`, octets that are framed already, then a body.
 
-    `begun`: the body was asked for a piece. `over`: nothing more will be sent. `complete`:
-    every octet of the request is with the kernel. `failure`: why they never will be, and
-    then the wire is dead; None as well where the server broke it, which whoever awaits the
-    answer will find. `done`: wire and body were let go.
+    `begun`: the body was asked for a piece. `over`: nothing more will be sent; `when_over`
+    is called as soon as that is so. `complete`: every octet of the request is with the
+    kernel. `failure`: why they never will be, and then the wire is dead; None as well where
+    the server broke it, which whoever awaits the answer will find. `done`: wire and body
+    were let go.
     """
 
     def __init__(
@@ -43,14 +46,15 @@ class Upload:
         self._stall = stall
         self._scope = trio.CancelScope()
         self._stopped = False
+        self.when_over = do_nothing
         self.begun = False
         self.over = False
         self.complete = False
         self.failure: UpstreamError | None = None
         self.done = trio.Event()
 
-    async def run(self, when_over: Callable[[], None]) -> None:
-        """Send it all; `when_over` is called when it is over."""
+    async def run(self) -> None:
+        """Send it all, or as much as is possible or wanted. Raises nothing but Cancelled."""
         broken = False
         try:
             with self._scope:
@@ -67,7 +71,7 @@ class Upload:
                         # The request will never be whole: let nobody wait for an answer.
                         self.failure = self.failure or UpstreamError(Reason.REQUEST_BODY)
                         self._wire.abort()
-                    when_over()
+                    self.when_over()
                     await _close(self._body)
         finally:
             self.done.set()
@@ -89,7 +93,11 @@ class Upload:
     async def _send_body(self, body: AsyncIterator[bytes]) -> None:
         left = self._length
         self.begun = True
-        while left != 0:
+        for turn in count():
+            if left == 0:
+                break
+            if turn % _GIVE_WAY == _GIVE_WAY - 1:  # neither side need ever make us wait
+                await trio.lowlevel.checkpoint()
             piece = await _next_piece(body)
             if piece is None:
                 break
@@ -114,6 +122,10 @@ class Upload:
                 sent = await self._wire.send(data)
             if scope.cancelled_caught:
                 raise UpstreamError(Reason.SEND_TIMEOUT, f"for {self._stall:g} s")
+
+
+def do_nothing() -> None:
+    """Nobody waits for the end of an upload."""
 
 
 async def _next_piece(body: AsyncIterator[bytes]) -> bytes | None:

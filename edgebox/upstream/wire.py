@@ -21,9 +21,22 @@ _NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Wire:
-    """A connected socket. `idle_since` is the pool's."""
+    """A connected socket.
 
-    __slots__ = ("_at_once", "_open", "_recv", "_send", "_sock", "idle_since")
+    `secure`: it speaks TLS. `expired`: it was given up because nothing came for too long.
+    `idle_since` is the pool's.
+    """
+
+    __slots__ = (
+        "_at_once",
+        "_open",
+        "_recv",
+        "_send",
+        "_sock",
+        "expired",
+        "idle_since",
+        "secure",
+    )
 
     def __init__(self, sock: socket.socket) -> None:
         """Takes over `sock`, which must be non-blocking, and its handshake done if it is TLS."""
@@ -32,11 +45,9 @@ class Wire:
         self._send = sock.send
         self._at_once = 0
         self._open = True
+        self.secure = isinstance(sock, ssl.SSLSocket)
+        self.expired = False
         self.idle_since = 0.0
-
-    @property
-    def secure(self) -> bool:
-        return isinstance(self._sock, ssl.SSLSocket)
 
     def receive_nowait(self) -> bytes | None:
         """What is there, b"" at the end; None if nothing is. OSError as `receive`."""
@@ -134,6 +145,11 @@ class Wire:
         """End both directions, so that whoever waits for octets finds the end."""
         with suppress(OSError):
             socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+
+    def expire(self) -> None:
+        """Give it up: who waits for octets finds the end, and why."""
+        self.expired = True
+        self.abort()
 
     def close(self) -> None:
         """Give the descriptor back; harmless when it was."""

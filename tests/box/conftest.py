@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import http.client
+import json
 import os
 import re
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from tests.wire import Server, configure, unharmed
+from tests.box.apps.running import AppServer, gunicorn
+from tests.wire import PATIENCE, Server, configure, unharmed
 
 START = 30  # seconds that a process may take to say that it is ready
 
@@ -39,8 +45,48 @@ class Box:
     def wait(self, seconds: float = 10) -> int:
         return self.process.wait(seconds)
 
-    def descriptors(self) -> int:
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+    def descriptors(self) -> set[int]:
+        return {int(number) for number in os.listdir(f"/proc/{self.process.pid}/fd")}
+
+    def cpu_seconds(self) -> float:
+        """Processor time so far; proc(5): fields 14 and 15 of stat."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        ticks = stat.rpartition(")")[2].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+    def peak_memory(self) -> int:
+        """Octets of RAM, the most that it and its children had; proc(5): VmHWM of status."""
+        pids, peak = [str(self.process.pid)], 0
+        for pid in pids:
+            with suppress(OSError):  # a child that has just ended
+                status = Path(f"/proc/{pid}/status").read_text()
+                peak += 1024 * int(status.partition("VmHWM:")[2].split()[0])
+                for children in Path(f"/proc/{pid}/task").glob("*/children"):
+                    pids += children.read_text().split()
+        return peak
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+
+    @contextmanager
+    def no_descriptors_left(self) -> Iterator[None]:
+        """In the block it can open nothing more."""
+        pid, taken = self.process.pid, self.descriptors()
+        lowest_free = min(set(range(len(taken) + 1)) - taken)
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, hard))
+        try:
+            yield
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Look again and again; AssertionError if it never comes true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)
 
 
 Start = Callable[..., Box]
@@ -72,7 +118,7 @@ class Reply:
 
 def ask(box: Box, path: str = "/", method: str = "GET", **headers: str) -> Reply:
     """One request on a connection of its own; `accept_encoding=` is Accept-Encoding."""
-    connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=PATIENCE)
     try:
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, headers=fields)
@@ -134,12 +180,58 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield start_one
 
 
-def need(tool: str, package: str) -> str:
-    """The path of a tool; without it the test is skipped, or fails where nothing may be."""
-    path = shutil.which(tool)
-    if path is not None:
-        return path
-    reason = f"needs {tool}: apt-get install {package}"
+ServeApp = Callable[..., AppServer]
+Before = Callable[..., Box]
+
+
+@pytest.fixture
+def serve_app(tmp_path: Path) -> Iterator[ServeApp]:
+    """Start apps under gunicorn that end with the test: serve_app("shop:app", bind=...)."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        logs = iter(range(100))
+
+        def serve_one(app: str, *options: str, bind: str = "127.0.0.1:0") -> AppServer:
+            log = tmp_path / f"gunicorn-{next(logs)}.log"
+            return stack.enter_context(gunicorn(app, bind, log, *options))
+
+        yield serve_one
+
+
+@pytest.fixture
+def before(start: Start, tmp_path: Path) -> Before:
+    """Start a box before app servers: before(url, ..., route={"body_size": "1 MiB"}).
+
+    `upstream`, `route` and any other table change single keys; `more_routes` come beside it.
+    It logs into error.log and access.log.
+    """
+
+    def start_one(
+        *urls: str, more_routes: Sequence[dict[str, object]] = (), **tables: dict[str, object]
+    ) -> Box:
+        log = {"access": str(tmp_path / "access.log"), "error": str(tmp_path / "error.log")}
+        tables["upstream.app"] = {"servers": urls} | tables.pop("upstream", {})
+        tables["log"] = log | {"level": "debug"} | tables.get("log", {})
+        route = {"path": "/", "upstream": "app"} | tables.pop("route", {})
+        routes = [("[site.route]", one) for one in (route, *more_routes)]
+        lines = []
+        for table, keys in [*tables.items(), ("[site]", {}), *routes]:
+            lines += [f"[{table}]", *(f"{key} = {json.dumps(v)}" for key, v in keys.items())]
+        file = tmp_path / "edgebox.toml"
+        file.write_text("\n".join(lines))
+        return start("-c", str(file))
+
+    return start_one
+
+
+def lack(reason: str) -> NoReturn:
+    """Something is not on this machine: the test is skipped, or fails where none may be."""
     if os.environ.get("EDGEBOX_NO_SKIP"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def need(tool: str, package: str) -> str:
+    """The path of a tool that the test cannot do without; see `lack`."""
+    return shutil.which(tool) or lack(f"needs {tool}: apt-get install {package}")

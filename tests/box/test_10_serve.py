@@ -80,8 +80,8 @@ def test_quit_answers_what_is_in_hand(start: Start, root: Path) -> None:
         answer += data
     assert answer.endswith(HELLO)
     assert b"Connection: close" in answer
-    assert box.wait(5) == 0
     held.close()
+    assert box.wait(5) == 0
 
 
 def test_usr1_opens_the_access_log_again(start: Start, root: Path, tmp_path: Path) -> None:

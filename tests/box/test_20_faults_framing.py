@@ -236,7 +236,7 @@ async def test_22_a_body_is_never_the_next_request(arena: Arena, method: str) ->
 
 
 async def test_22_a_body_too_long_to_read_off_ends_the_connection(arena: Arena) -> None:
-    body = NEXT * 500
+    body = NEXT * 5000
     async with arena(limits={"body_discard": 1000}) as server:
         plain = head(f"Content-Length: {len(body)}", first="GET / HTTP/1.1") + body
         coded = head("Transfer-Encoding: chunked", first="GET / HTTP/1.1")

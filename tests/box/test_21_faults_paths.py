@@ -239,9 +239,11 @@ async def test_30_nothing_of_a_target_breaks_out_of_location(arena: Arena, root:
 def test_31_what_may_not_be_read_is_403(start: Start, root: Path) -> None:
     (root / "a.txt").chmod(0)
     (root / "sub").chmod(0)
+    (root / "closed").mkdir()
+    (root / "closed" / "index.html").touch(mode=0)
     box = start("--root", str(root), unprivileged=True)
     try:
-        for path in ("/a.txt", "/sub/index.html", "/a.txt"):
+        for path in ("/a.txt", "/sub/index.html", "/a.txt", "/sub/", "/closed/"):
             assert ask(box, path).status == 403, path
         assert ask(box, "/").status == 200
         (root / "a.txt").chmod(0o644)  # a change of mode is a change, too

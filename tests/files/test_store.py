@@ -295,11 +295,20 @@ async def test_a_change_during_a_look_in_a_thread_shows(
         return sight
 
     monkeypatch.setattr(module, "take_look", slow_look)
-    hear = rig.store._watchdog.hear
-    monkeypatch.setattr(rig.store._watchdog, "hear", lambda data: (hear(data), heard.set()))
+    tell_when_heard(rig, monkeypatch, heard)
     async with rig.running():
         assert await rig.read(b"/page") == b"new"
     assert len(looks) == 3
+
+
+def tell_when_heard(rig: Rig, monkeypatch: pytest.MonkeyPatch, heard: threading.Event) -> None:
+    hear = rig.store._watchdog.hear
+
+    def hear_and_tell(data: bytes) -> None:
+        hear(data)
+        heard.set()
+
+    monkeypatch.setattr(rig.store._watchdog, "hear", hear_and_tell)
 
 
 # -- changes that nobody hears of: the bound
@@ -499,6 +508,22 @@ async def test_the_bounds_hold(make_rig: MakeRig) -> None:
     assert (watchdog.watches, watchdog.coverages) == (1, 1)
 
 
+async def test_what_is_in_use_is_the_last_to_make_room(make_rig: MakeRig) -> None:
+    rig = make_rig(stale_bound=3600.0, working_set=8192, watches=3)
+    for name in ("hot", "a", "b"):
+        rig.write(f"{name}/page", name[:1].encode() * 3000)
+    await trio.sleep(SETTLED)
+    async with rig.running():
+        hot = await rig.find(b"/hot/page")
+        await rig.find(b"/a/page")
+        assert await rig.find(b"/hot/page", after=1.5) is hot
+        await rig.find(b"/b/page", after=1.5)
+        assert await rig.find(b"/hot/page", after=1.5) is hot
+        assert rig.store.statistics().holdings.evicted == 1
+        rig.write("hot/page", b"new")  # and its directory still has its watch
+        await rig.wait_read(b"/hot/page", b"new")
+
+
 async def test_a_flood_of_missing_directories_leaves_nothing_behind(make_rig: MakeRig) -> None:
     rig = make_rig(negative_entries=16)
     for i in range(100):
@@ -622,6 +647,27 @@ async def test_who_gives_up_leaves_the_others_served_and_nothing_open(
     assert rig.store.statistics().holdings.open_files == 1
 
 
+async def test_one_hop_brings_in_the_first_file_of_a_directory(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.write("sub/page", b"page")
+    threads: list[int] = []
+
+    def look(*args: object, nowait: bool) -> object:
+        if nowait and not threads:
+            return None
+        threads.append(threading.get_ident())
+        return take_look(*args, nowait=nowait)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "take_look", look)
+    assert await rig.read(b"/sub/page") == b"page"
+    # The thread's look came before the watch, so the loop took another.
+    assert [ident == threading.get_ident() for ident in threads] == [False, True]
+    async with rig.running():
+        rig.write("sub/page", b"new")
+        await rig.wait_read(b"/sub/page", b"new")
+
+
 async def test_no_more_threads_than_allowed(
     make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
 ) -> None:
@@ -656,6 +702,29 @@ async def test_a_cold_recheck_confirms_without_reading(
     assert (statistics.rechecks, statistics.looks, statistics.hops) == (1, 1, 1)
     rig.write("page", b"new")
     assert await rig.read(b"/page", after=3.0) == b"new"
+
+
+async def test_a_change_during_a_cold_recheck_shows(
+    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make_rig()
+    page = rig.write("page", b"old")
+    await trio.sleep(SETTLED)
+    assert await rig.read(b"/page") == b"old"
+    identify, heard = module.identify, threading.Event()
+
+    def overtaken(docroot: Docroot, path: bytes, *, nowait: bool) -> object:
+        if nowait:
+            return None
+        identity = identify(docroot, path, nowait=False)
+        page.write_bytes(b"new")
+        assert heard.wait(5)
+        return identity
+
+    monkeypatch.setattr(module, "identify", overtaken)
+    tell_when_heard(rig, monkeypatch, heard)
+    async with rig.running():
+        assert await rig.read(b"/page", after=1.5) == b"new"
 
 
 def test_an_unplanned_number_is_refused(make_rig: MakeRig) -> None:

@@ -308,6 +308,23 @@ def test_the_longest_unused_directory_loses_its_watch_when_there_are_too_many(ww
         rig.dog.close()
 
 
+async def test_a_directory_that_is_watched_again_is_heard_of_again(
+    www: Path, wait_until: WaitUntil
+) -> None:
+    for name in "cd":
+        (www / name).mkdir()
+    rig = Rig(Docroot(os.fsencode(www)), limit=2)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(rig.dog.run)
+        before = rig.cover(b"/c/page")
+        rig.cover(b"/d/page")
+        assert rig.cover(b"/c/page") is not before
+        (www / "c" / "page").write_bytes(b"page")
+        await wait_until(lambda: b"/c/page" in rig.changed)
+        nursery.cancel_scope.cancel()
+    rig.dog.close()
+
+
 def test_a_way_with_more_directories_than_watches_is_not_covered(www: Path) -> None:
     rig = Rig(Docroot(os.fsencode(www)), limit=2)
     try:

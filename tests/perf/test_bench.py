@@ -1,6 +1,5 @@
 """The command line chooses rows and peers; only a full run replaces the published results."""
 
-# ruff: noqa: RUF001  (the multiplication sign is meant)
 from __future__ import annotations
 
 from pathlib import Path
@@ -8,16 +7,39 @@ from pathlib import Path
 import pytest
 
 from perf import bench
-from perf.peers import PEERS
+from perf.caches import CACHES, NAMES
 from perf.report import Run
 from perf.rows import PAGE, PATHS, ROWS, SMALL
 
 
 def test_by_default_all_peers_and_all_rows_but_the_optional_ones() -> None:
     options = bench.parse([])
-    assert options.peers == PEERS
+    assert options.peers == NAMES
     assert options.rows == tuple(row for row in ROWS if row.default)
     assert (options.rounds, options.out) == (3, bench.HERE)
+
+
+def test_servers_that_no_row_is_for_are_left_out() -> None:
+    cached = bench.parse(["--rows", "cached"])
+    assert set(cached.peers) == {peer.name for peer in CACHES}
+    assert bench.parse(["--rows", "hot", "--peers", "varnish,nginx"]).peers == ("nginx",)
+
+
+def test_rows_that_need_a_compiler_are_left_out_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bench, "find", lambda tool: None if tool == "gcc" else f"/bin/{tool}")
+    options, tools, missing = bench.without_missing_tools(bench.parse(["--rows", "hot,cached"]))
+    assert [row.key for row in options.rows] == ["hot"]
+    assert "floor" not in tools
+    assert "cached: gcc is not installed" in missing
+
+
+def test_both_configurations_of_a_server_are_shown() -> None:
+    shown = bench.examples("nginx", 20_000)
+    assert "root ROOT;" in shown
+    assert "proxy_cache_path MEMORY/cache" in shown
+    assert "varnishd" in bench.examples("varnish", 20_000)
 
 
 @pytest.mark.parametrize(

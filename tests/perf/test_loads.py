@@ -118,6 +118,7 @@ def test_commands_say_what_the_load_says() -> None:
     assert "-k" in loads.command(AB, origin)
     words = loads.command(Load(heads="unique"), origin, "77")
     assert words[-3:] == ["--", "unique", "77"]
+    assert loads.command(Load(heads="distinct"), origin, "78")[-2:] == ["distinct", "78"]
     assert str(loads.HEADS) in words
 
 

@@ -12,7 +12,7 @@ from edgebox.config.schema import Config
 from perf.peers import PEERS, Peer, Setting
 from perf.rows import Load
 
-SETTING = Setting(Path("/private"), Path("/root"), 8123, True, Load(), 20_000)
+SETTING = Setting(Path("/private"), Path("/root"), 8123, True, Load(), 20_000, Path("/ram"))
 SERVERS = [peer for peer in PEERS if peer.logs]
 
 

@@ -1,6 +1,5 @@
 """A report says plainly what was reached, what was not, and what could not be measured."""
 
-# ruff: noqa: RUF001  (the multiplication sign is meant)
 from __future__ import annotations
 
 import dataclasses

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from zlib import crc32
 
-from edgebox.cache.entry import StoredResponse, encode, maybe_decode
+from edgebox.cache.answer import Instant
+from edgebox.cache.entry import StoredResponse, after_restart, encode, maybe_decode
 
 MAGIC = b"EdgeKept"
 VERSION = 1
@@ -34,8 +35,12 @@ BLANK = bytes(8)  # over a slot's checksum and length
 # magic, version, kind, area, body length, checksum of body or labels, key length, and the
 # checksum of the key and all of these.
 _FOOTER = struct.Struct("<8sHHIQIII")
-_SLOT = struct.Struct("<IIQQ16s")  # checksum of the rest, length of record, sequence, born, boot
+# Checksum of the rest, length of the record, sequence, born, boot, vouched.
+_SLOT = struct.Struct("<IIQQ16s16s")
 _LABEL = 8
+# Seconds that `now` may lag behind: a worker reads its clocks once a second. A record that is
+# further ahead was written by another clock, as containers may have.
+_AHEAD = 60.0
 _GRAIN = 64
 
 
@@ -48,8 +53,9 @@ class Kind(IntEnum):
 class Sheet:
     """What a file says of a stored response.
 
-    `born` is the store's mark when its fetch, or its last validation, began; `boot` that of
-    the steady clock in `entry`.
+    `born` is the store's mark when its fetch, or its last validation, began; `boot` is the one
+    whose steady clock `entry` speaks of, `vouched` the one in which the body was last known to be
+    right: when it was written, or read as a whole.
     """
 
     key: bytes
@@ -58,9 +64,15 @@ class Sheet:
     entry: StoredResponse
     born: int
     boot: bytes
+    vouched: bytes
     sequence: int
     slot: int
     slot_size: int
+
+    @property
+    def body(self) -> tuple[int, int]:
+        """Length and checksum."""
+        return self.length, self.checksum
 
     @property
     def slot_at(self) -> int:
@@ -118,7 +130,7 @@ def build_trailer(
     key: bytes, entry: StoredResponse, born: int, boot: bytes, body: tuple[int, int]
 ) -> bytes | None:
     """What goes behind a body of (length, checksum); None if it would be too long."""
-    slot = _build_slot(encode(entry), 1, born, boot)
+    slot = _build_slot(encode(entry), 1, born, boot, boot)
     # A renewed record is seldom a quarter longer than it was.
     slot_size = _round_up(len(slot) + max(128, len(slot) // 4))
     trailer = slot.ljust(2 * slot_size, b"\0") + _finish(Kind.RESPONSE, 2 * slot_size, body, key)
@@ -131,26 +143,37 @@ def build_roster(key: bytes, labels: Sequence[bytes]) -> bytes:
     return area + _finish(Kind.ROSTER, len(area), (0, crc32(area)), key)
 
 
-def build_spare(sheet: Sheet, entry: StoredResponse, born: int, boot: bytes) -> bytes | None:
-    """What to write at `sheet.spare_at` to renew the record; None if it does not fit there."""
-    slot = _build_slot(encode(entry), sheet.sequence + 1, born, boot)
+def build_spare(sheet: Sheet) -> bytes | None:
+    """What to write at `spare_at` of a sheet, to put the rest of it into force there.
+
+    None if it does not fit.
+    """
+    record = encode(sheet.entry)
+    slot = _build_slot(record, sheet.sequence + 1, sheet.born, sheet.boot, sheet.vouched)
     return slot if len(slot) <= sheet.slot_size else None
 
 
-def _build_slot(record: bytes, sequence: int, born: int, boot: bytes) -> bytes:
-    slot = _SLOT.pack(0, len(record), sequence, born, boot) + record
+def entry_now(sheet: Sheet, boot: bytes, now: Instant) -> StoredResponse:
+    """The record in terms of the steady clock that `now` is of."""
+    if sheet.boot == boot and sheet.entry.received_steady <= now.steady + _AHEAD:
+        return sheet.entry
+    return after_restart(sheet.entry, now)
+
+
+def _build_slot(record: bytes, sequence: int, born: int, boot: bytes, vouched: bytes) -> bytes:
+    slot = _SLOT.pack(0, len(record), sequence, born, boot, vouched) + record
     return crc32(slot[4:]).to_bytes(4, "little") + slot[4:]
 
 
-def _read_slot(slot: bytes) -> tuple[StoredResponse, int, bytes, int] | None:
+def _read_slot(slot: bytes) -> tuple[StoredResponse, int, bytes, bytes, int] | None:
     if len(slot) < _SLOT.size:
         return None
-    checksum, length, sequence, born, boot = _SLOT.unpack_from(slot)
+    checksum, length, sequence, born, boot, vouched = _SLOT.unpack_from(slot)
     end = _SLOT.size + length
     if not length or end > len(slot) or crc32(slot[4:end]) != checksum:
         return None
     entry = maybe_decode(slot[_SLOT.size : end])
-    return None if entry is None else (entry, born, boot, sequence)
+    return None if entry is None else (entry, born, boot, vouched, sequence)
 
 
 def _finish(kind: Kind, area: int, body: tuple[int, int], key: bytes) -> bytes:

@@ -26,6 +26,7 @@ class Outcome(Enum):
     DISK_FULL = "disk full"
     READ_ONLY = "file system is read-only"
     DENIED = "permission denied"
+    NO_DESCRIPTORS = "no descriptors or memory left"
     IO_ERROR = "the disk failed"
     DISABLED = "there is no disk store"
 
@@ -45,6 +46,7 @@ _PAUSES = {
     Outcome.DISK_FULL: 10.0,
     Outcome.READ_ONLY: 60.0,
     Outcome.DENIED: 60.0,
+    Outcome.NO_DESCRIPTORS: 1.0,
     Outcome.IO_ERROR: 10.0,
 }
 
@@ -56,5 +58,8 @@ def outcome_of(error: OSError) -> Outcome:
         errno.EROFS: Outcome.READ_ONLY,
         errno.EACCES: Outcome.DENIED,
         errno.EPERM: Outcome.DENIED,
+        errno.EMFILE: Outcome.NO_DESCRIPTORS,
+        errno.ENFILE: Outcome.NO_DESCRIPTORS,
+        errno.ENOMEM: Outcome.NO_DESCRIPTORS,
         errno.ENOENT: Outcome.GONE,  # an operator emptied the directory
     }.get(error.errno or 0, Outcome.IO_ERROR)

@@ -1,0 +1,90 @@
+"""What operators ask of the running cache: PURGE, and EXPLAIN.
+
+    PURGE /page                           that URL, all its variants
+    PURGE /blog/*                         every URL of this host that begins so
+    PURGE /   Surrogate-Key: news front   whatever bears one of these tags, on any host
+    PURGE /   Purge-Scope: everything     the whole cache
+    Purge-Mode: soft                      with any of these: stale from now on, not gone
+    EXPLAIN /page                         what is stored, and what a GET would get and why
+
+Only networks that the configuration lists are heard, and only where they ask themselves: what
+a proxy passes on may be anybody's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from edgebox.cache.engine import Engine
+from edgebox.cache.key import primary_key
+from edgebox.cache.purges import Purge, Scope
+from edgebox.cache.rules import KeyRules
+from edgebox.handlers import synthetic
+from edgebox.handlers.exchange import Exchange
+from edgebox.handlers.forward import Network, contains
+from edgebox.handlers.proxy import Proxy
+from edgebox.http.message import Request, Response
+from edgebox.http.target import Target
+
+METHODS = frozenset((b"PURGE", b"EXPLAIN"))
+_PASSED_ON = (b"via", b"forwarded", b"x-forwarded-for")
+_JSON = (b"Content-Type", b"application/json")
+_EDITS_NOTHING = KeyRules()
+
+
+class Operator:
+    """Does what an operator asks, and what nobody else may."""
+
+    def __init__(self, engine: Engine, networks: tuple[Network, ...]) -> None:
+        self._engine = engine
+        self._networks = networks
+
+    async def answer(self, exchange: Exchange, route: bytes, proxy: Proxy | None) -> Response:
+        """The answer to a PURGE or EXPLAIN; `proxy` is who answers the path, None for files."""
+        request = exchange.request
+        heard = contains(self._networks, exchange.peer)
+        if not heard or any(name in request.headers for name in _PASSED_ON):
+            return synthetic.error(403, "This cache takes no orders from here.")
+        if request.method == b"EXPLAIN":
+            return await self._explain(exchange, route, proxy)
+        purges = purges_of(request, proxy.policy.keys if proxy is not None else _EDITS_NOTHING)
+        if not purges:
+            return synthetic.error(400, "The request does not say what to purge.")
+        count = sum([await self._engine.purge(purge) for purge in purges])
+        return _tell({"purged": count})
+
+    async def _explain(self, exchange: Exchange, route: bytes, proxy: Proxy | None) -> Response:
+        told: dict[str, object] = {"route": route.decode("latin-1")}
+        if proxy is None:
+            return _tell({**told, "answered_by": "files"})
+        asked = proxy.forwarded(replace(exchange.request, method=b"GET"), exchange.peer)
+        told["answered_by"] = proxy.upstream
+        return _tell(told | await self._engine.explain(asked, proxy.policy))
+
+
+def purges_of(request: Request, keys: KeyRules) -> list[Purge]:
+    """What a PURGE names; nothing where that makes no sense. `keys`: how its URL becomes a key."""
+    headers = request.headers
+    soft = headers.tokens(b"purge-mode") == [b"soft"]
+    scope = headers.tokens(b"purge-scope")
+    if scope:
+        return [Purge(Scope.ALL, soft=soft)] if scope == [b"everything"] else []
+    if b"surrogate-key" in headers:
+        tags = [tag for line in headers.all(b"surrogate-key") for tag in line.split()]
+        return [Purge(Scope.TAG, tag, soft) for tag in dict.fromkeys(tags)]
+    target = request.target
+    if target.query is None and target.raw_path.endswith(b"*"):
+        begin = replace(request, target=_cut(target))
+        return [Purge(Scope.PREFIX, primary_key(begin, _EDITS_NOTHING), soft)]
+    return [Purge(Scope.KEY, primary_key(request, keys), soft)]
+
+
+def _cut(target: Target) -> Target:
+    """The target without the star at its end."""
+    return replace(target, raw_path=target.raw_path[:-1])
+
+
+def _tell(told: dict[str, object]) -> Response:
+    return Response(200, (_JSON,), msgspec.json.format(msgspec.json.encode(told)) + b"\n")

@@ -1,0 +1,69 @@
+"""Locks exclude everybody else, end with their holder, and are not waited for in vain."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from edgebox.cache.disk import lock as module
+from edgebox.cache.disk.lock import locked, try_lock
+from edgebox.cache.disk.outcome import Busy
+
+
+def open_directory(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def test_threads_exclude_each_other(tmp_path: Path) -> None:
+    inside, most = 0, 0
+
+    def work() -> None:
+        nonlocal inside, most
+        for _ in range(20):
+            fd = open_directory(tmp_path)
+            with locked(fd):
+                inside += 1
+                most = max(most, inside)
+                inside -= 1
+            os.close(fd)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+def test_who_waits_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    holder, waiter = open_directory(tmp_path), open_directory(tmp_path)
+    with locked(holder):
+        with pytest.raises(Busy), locked(waiter):
+            pytest.fail("two hold one lock")
+        assert not try_lock(waiter)
+    with locked(waiter):
+        pass
+    os.close(holder)
+    os.close(waiter)
+
+
+def test_a_killed_holder_lets_go(tmp_path: Path) -> None:
+    ready, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with locked(open_directory(tmp_path)):
+            os.write(tell, b"!")
+            signal.pause()
+    assert os.read(ready, 1) == b"!"
+    fd = open_directory(tmp_path)
+    assert not try_lock(fd)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert try_lock(fd)
+    for descriptor in (fd, ready, tell):
+        os.close(descriptor)
