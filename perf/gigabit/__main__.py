@@ -1,0 +1,315 @@
+"""`python -m perf.gigabit --phase 15`: the whole test, with whichever of the servers are here.
+
+GIGABIT.md, gigabit.json and gigabit.svg in perf/ are replaced by a full run only; a part of
+it prints its tables, and writes where --out says. Whatever ends the run, SIGTERM and an
+interrupt included, namespaces, servers and files are gone after it; of a run that was killed
+outright, the next one removes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from perf import machine
+from perf.gigabit import network as net
+from perf.gigabit import objects, phases, report
+from perf.gigabit.client import COMPILER, ClientFailed, build
+from perf.gigabit.network import Network, NoNetwork, inside, network, steer
+from perf.gigabit.plot import plot
+from perf.gigabit.results import Outcome
+from perf.gigabit.sample import Watch
+from perf.gigabit.servers import NAMES, PORT, lineup
+from perf.peers import Peer, Setting, find, version
+from perf.rows import PAGE, Load
+from perf.server import ServerFailed, running
+
+HERE = Path(__file__).parent.parent
+FILE, SIZE = "big.bin", 10_000_000_000  # octets, all of them holes
+CROWDS = (10, 100, 1000, 10_000)
+PARTS = ("downloads", "objects", "page")
+PHASE = 15.0  # seconds
+LOAD = 3.0  # seconds of a load of small objects
+SPARE = 1000  # descriptors of the client's process that are no connections
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asked for; `out` None prints only."""
+
+    seconds: float
+    crowds: tuple[int, ...]
+    servers: tuple[str, ...]
+    parts: tuple[str, ...]
+    out: Path | None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all servers of a run share."""
+
+    options: Options
+    network: Network
+    scratch: Path
+    root: Path
+    program: Path
+    descriptors: int
+    core: int | None
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """The options; exits with a message for what it does not know."""
+    parser = argparse.ArgumentParser(prog="python -m perf.gigabit", description=__doc__)
+    told = f"seconds a crowd, {PHASE:g} unless told otherwise"
+    parser.add_argument("--phase", type=float, default=PHASE, help=told)
+    crowds = ",".join(map(str, CROWDS))
+    parser.add_argument("--clients", default=crowds, help=f"sizes of the crowds: {crowds}")
+    parser.add_argument("--servers", default="", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--parts", default="", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--out", type=Path, help="where to write the results")
+    asked = parser.parse_args(arguments)
+    servers = [name for name in asked.servers.split(",") if name]
+    parts = [part for part in asked.parts.split(",") if part]
+    for word in [*(set(servers) - set(NAMES)), *(set(parts) - set(PARTS))]:
+        parser.error(f"unknown: {word}")
+    sizes = [size for size in asked.clients.split(",") if size]
+    if not all(size.isdecimal() and int(size) for size in sizes):
+        parser.error(f"not numbers of clients: {asked.clients}")
+    if asked.phase < 3:
+        parser.error("a phase takes three seconds at least")
+    full = not servers and not parts and asked.clients == crowds
+    return Options(
+        asked.phase,
+        tuple(sorted({int(size) for size in sizes})),
+        tuple(name for name in NAMES if name in (servers or NAMES)),
+        tuple(part for part in PARTS if part in (parts or PARTS)),
+        asked.out or (HERE if full else None),
+    )
+
+
+def say(*words: object) -> None:
+    print(*words, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """A directory for servers and files; those of killed runs go first."""
+    prefix = f"{net.NAME}-"
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        directory.chmod(0o755)  # some servers change their user
+        yield directory
+
+
+def make_root(scratch: Path) -> Path:
+    """The docroot: the large file, and the page."""
+    root = scratch / "root"
+    root.mkdir()
+    with (root / FILE).open("wb") as file:
+        file.truncate(SIZE)
+    (root / objects.object_name(PAGE)).write_bytes(b"x" * PAGE)
+    return root
+
+
+@contextlib.contextmanager
+def started(bench: Bench, peer: Peer, load: Load) -> Iterator[Watch]:
+    """The server at work in its namespace, and what is needed to look at it; ServerFailed."""
+    directory = Path(tempfile.mkdtemp(prefix=f"{peer.name}-", dir=bench.scratch))
+    directory.chmod(0o755)
+    setting = Setting(
+        directory=directory,
+        root=bench.root,
+        port=PORT,
+        log=True,
+        load=load,
+        descriptors=bench.descriptors,
+        memory=directory,
+    )
+    with contextlib.ExitStack() as stack:
+        with inside(bench.network.server):
+            server = stack.enter_context(running(peer, find(peer.tool) or "", setting, bench.core))
+        yield Watch(bench.network, server, bench.core)
+
+
+def measure(bench: Bench, name: str) -> Outcome:
+    """One server through all parts; what goes wrong with it is told in its outcome."""
+    peer, looking = (next(p for p in lineup(looks) if p.name == name) for looks in (False, True))
+    options = bench.options
+    outcome: dict[str, object] = {"crowds": ()}
+    faults: list[str] = []
+    big = Load(tool="", target=f"/{FILE}", size=SIZE)
+    page = Load(target=f"/{objects.object_name(PAGE)}", size=PAGE)
+
+    def attempt(part: str, work: str) -> contextlib.AbstractContextManager[None]:
+        return failing_into(faults, f"{part}: {work}")
+
+    if "downloads" in options.parts:
+        with attempt("downloads", "not measured"), started(bench, peer, big) as watch:
+            plan = phases.Plan(bench.program, big.target, options.crowds, options.seconds)
+            course = phases.run(plan, watch, lambda line: say(f"{name:9} {line}"))
+            outcome |= {"seconds": tuple(course.seconds), "crowds": options.crowds}
+            faults += course.faults
+    if "objects" in options.parts:
+        with attempt("objects", "not measured"), started(bench, peer, page) as watch:
+            least, probes = objects.find_smallest(watch, LOAD)
+            outcome |= {"smallest": least, "probes": tuple(probes)}
+            say(f"{name:9} {least} octets fill the link")
+    if "page" in options.parts:
+        for key, which in (("page", peer), ("page_looked_at", looking)):
+            with attempt(key, "not measured"), started(bench, which, page) as watch:
+                objects.probe(watch, PAGE, 1.0)  # warms
+                probe = objects.probe(watch, PAGE, options.seconds)
+                outcome[key] = probe
+                say(f"{name:9} {key}: {probe.wire / 1e6:.1f} MB/s {probe.fault}")
+    return Outcome(
+        version=version(peer, find(peer.tool) or ""),
+        config=example(bench, peer),
+        faults=tuple(faults),
+        **outcome,  # type: ignore[arg-type]
+    )
+
+
+@contextlib.contextmanager
+def failing_into(faults: list[str], what: str) -> Iterator[None]:
+    """A server's failure ends this part of its turn, not the run."""
+    try:
+        yield
+    except (ServerFailed, ClientFailed, OSError, ValueError) as problem:
+        faults.append(f"{what}: {' '.join(str(problem).split()) or type(problem).__name__}")
+
+
+def example(bench: Bench, peer: Peer) -> str:
+    """Command and configuration as they were, but for directories."""
+    setting = Setting(
+        directory=Path("DIRECTORY"),
+        root=Path("ROOT"),
+        port=PORT,
+        log=True,
+        load=Load(),
+        descriptors=bench.descriptors,
+        memory=Path("DIRECTORY"),
+    )
+    program = "python" if peer.tool == sys.executable else peer.tool
+    return f"$ {shlex.join(peer.command(setting, program))}\n\n{peer.config(setting)}"
+
+
+def without_missing(options: Options) -> tuple[Options, list[str]]:
+    """The servers and parts whose programs are here, and what is missing. NoNetwork."""
+    for tool in (*net.TOOLS, COMPILER):
+        if find(tool) is None:
+            raise NoNetwork(f"{tool} is not installed")
+    if os.geteuid():
+        raise NoNetwork("it takes root to make network namespaces")
+    tools = {peer.name: peer.tool for peer in lineup()}
+    servers = tuple(name for name in options.servers if find(tools[name]))
+    missing = [f"{name} is not installed" for name in options.servers if name not in servers]
+    parts = options.parts
+    if find("wrk") is None and set(parts) != {"downloads"}:
+        missing.append("wrk is not installed: downloads only")
+        parts = tuple(part for part in parts if part == "downloads")
+    out = options.out
+    return Options(options.seconds, options.crowds, servers, parts, out), missing
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs, prints the tables, writes them; 1 if it cannot be done here."""
+    options = parse(arguments)
+    try:
+        options, missing = without_missing(options)
+        with network() as made, scratch_directory() as scratch:
+            run = measure_all(options, made, scratch, missing)
+    except (NoNetwork, ClientFailed) as problem:
+        say(f"no gigabit: {problem}")
+        return 1
+    write(run, options.out)
+    return 0
+
+
+def measure_all(
+    options: Options, made: Network, scratch: Path, missing: Sequence[str]
+) -> report.Run:
+    """Every server in turn."""
+    for line in missing:
+        say("missing:", line)
+    facts = machine.facts()
+    descriptors = machine.raise_descriptor_limit()
+    fitting = tuple(size for size in options.crowds if size <= descriptors - SPARE)
+    too_large = [f"{n:,} clients: no descriptors for them" for n in options.crowds[len(fitting) :]]
+    server_core, client_core = machine.choose_cores()
+    steer(made, server_core, client_core)
+    if client_core is None:
+        cores = "One core only: server and clients share it."
+    else:
+        os.sched_setaffinity(0, {client_core})  # the clients inherit it
+        cores = f"Server on core {server_core}, clients on core {client_core}."
+    options = Options(options.seconds, fitting, options.servers, options.parts, options.out)
+    bench = Bench(
+        options,
+        made,
+        scratch,
+        make_root(scratch),
+        build(find(COMPILER) or COMPILER, scratch),
+        descriptors,
+        server_core,
+    )
+    plan = phases.Plan(bench.program, FILE, fitting, options.seconds)
+    return report.Run(
+        generated=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        commit=machine.commit(),
+        seconds=options.seconds,
+        rest=plan.rest,
+        cores=cores,
+        machine=facts,
+        network=net.facts(made),
+        missing=(*missing, *too_large),
+        outcomes={name: measure(bench, name) for name in options.servers},
+    )
+
+
+def write(run: report.Run, out: Path | None) -> None:
+    """The three files in `out`, or the tables on standard output."""
+    text = report.markdown(run)
+    if out is None:
+        print(text[text.index("## Against") :])
+        say("nothing written: a full run or --out DIR writes GIGABIT.md, gigabit.json and .svg")
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "GIGABIT.md").write_text(text)
+    (out / "gigabit.json").write_text(report.as_json(run))
+    (out / "gigabit.svg").write_text(plot(run.outcomes, told(run)))
+    say(f"written: {out / 'GIGABIT.md'}, gigabit.json, gigabit.svg")
+
+
+def told(run: report.Run) -> list[str]:
+    """The machine's facts as the picture has them, in two lines."""
+    known = {**run.machine, **run.network}
+    first = [f"{name} {known[name]}" for name in ("CPU", "cores", "memory") if name in known]
+    second = [known[name] for name in ("kernel", "wire") if name in known]
+    second += [f"{name} {o.version}" for name, o in run.outcomes.items()]
+    return [", ".join([*first, run.cores.rstrip(".")]), ", ".join([run.generated, *second])]
+
+
+def _ended(signal_number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + signal_number)  # so that everything is cleared away
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _ended)
+    signal.signal(signal.SIGHUP, _ended)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
