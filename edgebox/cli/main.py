@@ -26,6 +26,8 @@ VERBS = {
     "serve": Verb("edgebox.cli.serve:serve", "Serve sites until told to stop."),
     "check": Verb("edgebox.cli.check:check", "Tell everything that is wrong with a configuration."),
     "plan": Verb("edgebox.cli.plan:plan", "Show how the server is sized for this machine."),
+    "purge": Verb("edgebox.cli.purge:purge", "Have the running cache forget something."),
+    "explain": Verb("edgebox.cli.explain:explain", "Show what the cache makes of a URL, and why."),
     "precompress": Verb(
         "edgebox.cli.precompress:precompress", "Fill the compression cache ahead of time."
     ),

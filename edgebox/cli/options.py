@@ -25,6 +25,16 @@ def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def server_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--server ADDRESS, passed to the command as `server: str | None`."""
+    return click.option(
+        "--server",
+        default=None,
+        metavar="HOST:PORT",
+        help="Where the server listens; default: the first address in the file.",
+    )(command)
+
+
 def load_or_exit(explicit: Path | None) -> tuple[Config, str]:
     """The configuration, and what to call where it came from.
 

@@ -20,6 +20,7 @@ from functools import cache
 from typing import NamedTuple
 
 from edgebox.files.entry import Directory, Docroot, Identity, Missing
+from edgebox.files.residency import lives_in_memory
 
 
 class Opened(NamedTuple):
@@ -36,6 +37,7 @@ _OPENAT2 = 437  # the same on x86_64 and aarch64: newer calls share one table
 _AT_FDCWD = -100
 
 # linux/openat2.h
+_NO_XDEV = 0x01
 _NO_MAGICLINKS = 0x02
 _NO_SYMLINKS = 0x04
 _BENEATH = 0x08
@@ -165,12 +167,29 @@ def _resolve(docroot: Docroot, relative: bytes, nowait: bool) -> int:
     root = _openat2(_AT_FDCWD, docroot.root, os.O_PATH | os.O_DIRECTORY, cached)
     try:
         return _openat2(root, relative, os.O_PATH, resolve)
+    except BlockingIOError:
+        if not nowait or not lives_in_memory(root):
+            raise
+        return _resolve_in_memory(root, relative, resolve)
     except OSError as error:
         if error.errno != errno.EXDEV or nowait or docroot.symlinks == "never":
             raise
         return _resolve_absolute_links(root, relative, resolve)
     finally:
         os.close(root)
+
+
+def _resolve_in_memory(root: int, relative: bytes, resolve: int) -> int:
+    """`relative` below a `root` on tmpfs, which keeps no memory of names that are not there.
+
+    So RESOLVE_CACHED always refuses those, though to look would be no wait at all.
+    """
+    try:
+        return _openat2(root, relative, os.O_PATH, (resolve & ~_CACHED) | _NO_XDEV)
+    except OSError as error:
+        if error.errno == errno.EXDEV:  # to another file system, perhaps on a disk
+            raise BlockingIOError(errno.EAGAIN, "leaves the file system") from error
+        raise
 
 
 def _resolve_absolute_links(root: int, relative: bytes, resolve: int) -> int:

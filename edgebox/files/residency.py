@@ -38,7 +38,7 @@ def resident_read(fd: int, offset: int, length: int) -> bytes | None:
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise
-        if not _lives_in_memory(fd):
+        if not lives_in_memory(fd):
             return None
         count = os.preadv(fd, [buffer], offset)
     return bytes(buffer) if count == length else None
@@ -73,7 +73,7 @@ def is_resident(fd: int, offset: int, length: int) -> bool:
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
-            return _lives_in_memory(fd)
+            return lives_in_memory(fd)
     return True
 
 
@@ -93,8 +93,8 @@ def load_window(fd: int, offset: int, length: int) -> None:
         offset += count
 
 
-def _lives_in_memory(fd: int) -> bool:
-    """Whether the file system is tmpfs or ramfs (fstatfs(2)).
+def lives_in_memory(fd: int) -> bool:
+    """Whether `fd` is on tmpfs or ramfs (fstatfs(2)): nothing there has to be waited for.
 
     tmpfs has no RWF_NOWAIT up to Linux 6.18 at least. Its pages may be in swap; a box
     that swaps its site out has other worries.

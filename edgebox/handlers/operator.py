@@ -74,15 +74,16 @@ def purges_of(request: Request, keys: KeyRules) -> list[Purge]:
     if b"surrogate-key" in headers:
         tags = [tag for line in headers.all(b"surrogate-key") for tag in line.split()]
         return [Purge(Scope.TAG, tag, soft) for tag in dict.fromkeys(tags)]
-    target = request.target
-    if target.query is None and target.raw_path.endswith(b"*"):
-        begin = replace(request, target=_cut(target))
-        return [Purge(Scope.PREFIX, primary_key(begin, _EDITS_NOTHING), soft)]
+    if request.target.raw.endswith(b"*"):
+        prefix = primary_key(replace(request, target=_cut(request.target)), _EDITS_NOTHING)
+        return [Purge(Scope.PREFIX, prefix, soft)]
     return [Purge(Scope.KEY, primary_key(request, keys), soft)]
 
 
 def _cut(target: Target) -> Target:
     """The target without the star at its end."""
+    if target.query is not None:
+        return replace(target, query=target.query[:-1])
     return replace(target, raw_path=target.raw_path[:-1])
 
 

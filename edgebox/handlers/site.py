@@ -12,16 +12,13 @@ from edgebox.handlers.operator import METHODS, Operator
 from edgebox.handlers.proxy import Proxy
 from edgebox.handlers.static import Static
 from edgebox.http.message import Request, Response
+from edgebox.route.paths import is_below
 
 Route = tuple[bytes, Proxy | None]
 
 
 class SiteHandler:
-    """Longest prefix wins; what no route names is files.
-
-    A prefix that ends in "/" is a directory of paths; any other matches whole segments,
-    so that "/app" is "/app" and "/app/x" but not "/apple".
-    """
+    """Longest prefix wins; what no route names is files."""
 
     def __init__(
         self,
@@ -64,8 +61,6 @@ class SiteHandler:
 
     def _route_for(self, path: bytes) -> Route:
         for prefix, proxy in self._routes:
-            if path.startswith(prefix) and (
-                prefix.endswith(b"/") or path[len(prefix) : len(prefix) + 1] in (b"", b"/")
-            ):
+            if is_below(path, prefix):
                 return prefix, proxy
         return b"", None

@@ -62,11 +62,11 @@ class Worker:
         recorder = Recorder(self._sinks[0], FORMATS[log.format](), self.errors)
         self.epoch = Epoch(config.server.name.encode())
         self.ledger = Ledger(_budget(config))
-        working_set = WorkingSet(config.files.working_set or 0, self.ledger)
-        self.store = FileStore(config.files, working_set, self.epoch.forget, self.errors)
+        self._working_set = WorkingSet(config.files.working_set or 0, self.ledger)
+        self.store = FileStore(config.files, self._working_set, self.epoch.forget, self.errors)
         stack.callback(self.store.close)
         self._compression = self._make_compression(config)
-        self.caching = Caching(config, working_set, self.epoch, self.errors)
+        self.caching = Caching(config, self._working_set, self.epoch, self.errors)
         self._router = make_router(config, self.store, self._compression, self.caching)
         readers = trio.CapacityLimiter(config.files.read_threads)
         rules = _rules(config.limits, config.files.sendfile_chunk, readers)
@@ -105,6 +105,7 @@ class Worker:
         return site.answer_nowait(request, self.epoch.moment)
 
     def _turn(self) -> None:
+        self._working_set.yield_room()
         self.service.recorder.turn(self.epoch.now)
         self._sinks[1].flush()
 

@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import datetime
 import os
-import shlex
 import shutil
 import signal
 import sys
@@ -24,23 +23,19 @@ from typing import NoReturn
 
 from perf import machine
 from perf.gigabit import network as net
-from perf.gigabit import objects, phases, report
+from perf.gigabit import objects, report, turn
 from perf.gigabit.client import COMPILER, ClientFailed, build
-from perf.gigabit.network import Network, NoNetwork, inside, network, steer
+from perf.gigabit.network import Network, NoNetwork, network, steer
+from perf.gigabit.phases import Plan
 from perf.gigabit.plot import plot
-from perf.gigabit.results import Outcome
-from perf.gigabit.sample import Watch
-from perf.gigabit.servers import NAMES, PORT, lineup
-from perf.peers import Peer, Setting, find, version
-from perf.rows import PAGE, Load
-from perf.server import ServerFailed, running
+from perf.gigabit.servers import NAMES, lineup
+from perf.gigabit.turn import Bench, take
+from perf.peers import find
+from perf.rows import PAGE
 
 HERE = Path(__file__).parent.parent
-FILE, SIZE = "big.bin", 10_000_000_000  # octets, all of them holes
 CROWDS = (10, 100, 1000, 10_000)
-PARTS = ("downloads", "objects", "page")
 PHASE = 15.0  # seconds
-LOAD = 3.0  # seconds of a load of small objects
 SPARE = 1000  # descriptors of the client's process that are no connections
 
 
@@ -55,19 +50,6 @@ class Options:
     out: Path | None
 
 
-@dataclass(frozen=True)
-class Bench:
-    """What all servers of a run share."""
-
-    options: Options
-    network: Network
-    scratch: Path
-    root: Path
-    program: Path
-    descriptors: int
-    core: int | None
-
-
 def parse(arguments: Sequence[str]) -> Options:
     """The options; exits with a message for what it does not know."""
     parser = argparse.ArgumentParser(prog="python -m perf.gigabit", description=__doc__)
@@ -76,12 +58,12 @@ def parse(arguments: Sequence[str]) -> Options:
     crowds = ",".join(map(str, CROWDS))
     parser.add_argument("--clients", default=crowds, help=f"sizes of the crowds: {crowds}")
     parser.add_argument("--servers", default="", help=f"of {', '.join(NAMES)}")
-    parser.add_argument("--parts", default="", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--parts", default="", help=f"of {', '.join(turn.PARTS)}")
     parser.add_argument("--out", type=Path, help="where to write the results")
     asked = parser.parse_args(arguments)
     servers = [name for name in asked.servers.split(",") if name]
     parts = [part for part in asked.parts.split(",") if part]
-    for word in [*(set(servers) - set(NAMES)), *(set(parts) - set(PARTS))]:
+    for word in [*(set(servers) - set(NAMES)), *(set(parts) - set(turn.PARTS))]:
         parser.error(f"unknown: {word}")
     sizes = [size for size in asked.clients.split(",") if size]
     if not all(size.isdecimal() and int(size) for size in sizes):
@@ -93,7 +75,7 @@ def parse(arguments: Sequence[str]) -> Options:
         asked.phase,
         tuple(sorted({int(size) for size in sizes})),
         tuple(name for name in NAMES if name in (servers or NAMES)),
-        tuple(part for part in PARTS if part in (parts or PARTS)),
+        tuple(part for part in turn.PARTS if part in (parts or turn.PARTS)),
         asked.out or (HERE if full else None),
     )
 
@@ -118,92 +100,10 @@ def make_root(scratch: Path) -> Path:
     """The docroot: the large file, and the page."""
     root = scratch / "root"
     root.mkdir()
-    with (root / FILE).open("wb") as file:
-        file.truncate(SIZE)
+    with (root / turn.FILE).open("wb") as file:
+        file.truncate(turn.SIZE)
     (root / objects.object_name(PAGE)).write_bytes(b"x" * PAGE)
     return root
-
-
-@contextlib.contextmanager
-def started(bench: Bench, peer: Peer, load: Load) -> Iterator[Watch]:
-    """The server at work in its namespace, and what is needed to look at it; ServerFailed."""
-    directory = Path(tempfile.mkdtemp(prefix=f"{peer.name}-", dir=bench.scratch))
-    directory.chmod(0o755)
-    setting = Setting(
-        directory=directory,
-        root=bench.root,
-        port=PORT,
-        log=True,
-        load=load,
-        descriptors=bench.descriptors,
-        memory=directory,
-    )
-    with contextlib.ExitStack() as stack:
-        with inside(bench.network.server):
-            server = stack.enter_context(running(peer, find(peer.tool) or "", setting, bench.core))
-        yield Watch(bench.network, server, bench.core)
-
-
-def measure(bench: Bench, name: str) -> Outcome:
-    """One server through all parts; what goes wrong with it is told in its outcome."""
-    peer, looking = (next(p for p in lineup(looks) if p.name == name) for looks in (False, True))
-    options = bench.options
-    outcome: dict[str, object] = {"crowds": ()}
-    faults: list[str] = []
-    big = Load(tool="", target=f"/{FILE}", size=SIZE)
-    page = Load(target=f"/{objects.object_name(PAGE)}", size=PAGE)
-
-    def attempt(part: str, work: str) -> contextlib.AbstractContextManager[None]:
-        return failing_into(faults, f"{part}: {work}")
-
-    if "downloads" in options.parts:
-        with attempt("downloads", "not measured"), started(bench, peer, big) as watch:
-            plan = phases.Plan(bench.program, big.target, options.crowds, options.seconds)
-            course = phases.run(plan, watch, lambda line: say(f"{name:9} {line}"))
-            outcome |= {"seconds": tuple(course.seconds), "crowds": options.crowds}
-            faults += course.faults
-    if "objects" in options.parts:
-        with attempt("objects", "not measured"), started(bench, peer, page) as watch:
-            least, probes = objects.find_smallest(watch, LOAD)
-            outcome |= {"smallest": least, "probes": tuple(probes)}
-            say(f"{name:9} {least} octets fill the link")
-    if "page" in options.parts:
-        for key, which in (("page", peer), ("page_looked_at", looking)):
-            with attempt(key, "not measured"), started(bench, which, page) as watch:
-                objects.probe(watch, PAGE, 1.0)  # warms
-                probe = objects.probe(watch, PAGE, options.seconds)
-                outcome[key] = probe
-                say(f"{name:9} {key}: {probe.wire / 1e6:.1f} MB/s {probe.fault}")
-    return Outcome(
-        version=version(peer, find(peer.tool) or ""),
-        config=example(bench, peer),
-        faults=tuple(faults),
-        **outcome,  # type: ignore[arg-type]
-    )
-
-
-@contextlib.contextmanager
-def failing_into(faults: list[str], what: str) -> Iterator[None]:
-    """A server's failure ends this part of its turn, not the run."""
-    try:
-        yield
-    except (ServerFailed, ClientFailed, OSError, ValueError) as problem:
-        faults.append(f"{what}: {' '.join(str(problem).split()) or type(problem).__name__}")
-
-
-def example(bench: Bench, peer: Peer) -> str:
-    """Command and configuration as they were, but for directories."""
-    setting = Setting(
-        directory=Path("DIRECTORY"),
-        root=Path("ROOT"),
-        port=PORT,
-        log=True,
-        load=Load(),
-        descriptors=bench.descriptors,
-        memory=Path("DIRECTORY"),
-    )
-    program = "python" if peer.tool == sys.executable else peer.tool
-    return f"$ {shlex.join(peer.command(setting, program))}\n\n{peer.config(setting)}"
 
 
 def without_missing(options: Options) -> tuple[Options, list[str]]:
@@ -255,17 +155,9 @@ def measure_all(
     else:
         os.sched_setaffinity(0, {client_core})  # the clients inherit it
         cores = f"Server on core {server_core}, clients on core {client_core}."
-    options = Options(options.seconds, fitting, options.servers, options.parts, options.out)
-    bench = Bench(
-        options,
-        made,
-        scratch,
-        make_root(scratch),
-        build(find(COMPILER) or COMPILER, scratch),
-        descriptors,
-        server_core,
-    )
-    plan = phases.Plan(bench.program, FILE, fitting, options.seconds)
+    program = build(find(COMPILER) or COMPILER, scratch)
+    plan = Plan(program, f"/{turn.FILE}", fitting, options.seconds)
+    bench = Bench(made, scratch, make_root(scratch), plan, options.parts, descriptors, server_core)
     return report.Run(
         generated=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         commit=machine.commit(),
@@ -275,7 +167,7 @@ def measure_all(
         machine=facts,
         network=net.facts(made),
         missing=(*missing, *too_large),
-        outcomes={name: measure(bench, name) for name in options.servers},
+        outcomes={name: take(bench, name, say) for name in options.servers},
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from perf import loads
 from perf.gigabit import sample
-from perf.gigabit.network import RATE, SERVER_ADDRESS, inside
+from perf.gigabit.network import RATE, SERVER_ADDRESS, inside, wire
 from perf.gigabit.sample import Watch
 from perf.gigabit.servers import PORT
 from perf.processes import spent, usage
@@ -66,9 +66,9 @@ def probe(watch: Watch, size: int, seconds: float) -> Probe:
         )
     try:
         time.sleep(SETTLE)
-        before, began = sample.wire(watch.network), time.monotonic()
+        before, began = wire(watch.network), time.monotonic()
         time.sleep(max(SETTLE, seconds - 2 * SETTLE))
-        after, ended = sample.wire(watch.network), time.monotonic()
+        after, ended = wire(watch.network), time.monotonic()
         said, _ = process.communicate(timeout=30 + 2 * seconds)
     finally:
         process.kill()

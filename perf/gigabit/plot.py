@@ -24,13 +24,16 @@ FACT = 16  # a line of facts at the foot
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a panel: what it is called, how it is drawn, and its value in a second."""
+    """One line of a panel: its name, how it is drawn, its value in a second of a course.
+
+    The value is given the second and the course's first one.
+    """
 
     name: str
     colour: str
     dashes: str
     width: float
-    value: Callable[[Second], float]
+    value: Callable[[Second, Second], float]
 
 
 @dataclass(frozen=True)
@@ -47,26 +50,32 @@ PANELS = (
         "throughput, MB/s",
         125.0,
         (
-            Line("on the link", ACCENT, "", 1.8, lambda s: s.wire / 1e6),
-            Line("bodies at the clients", PLAIN, "4 3", 1.2, lambda s: s.payload / 1e6),
+            Line("on the link", ACCENT, "", 1.8, lambda s, _: s.wire / 1e6),
+            Line("bodies at the clients", PLAIN, "4 3", 1.2, lambda s, _: s.payload / 1e6),
         ),
     ),
     Panel(
         "memory, MB",
         10.0,
         (
-            Line("its processes", ACCENT, "", 1.8, lambda s: s.memory / 1e6),
-            Line("its sockets", PLAIN, "", 1.4, lambda s: s.sockets / 1e6),
-            Line("whole system", TEXT, "2 3", 1.2, lambda s: s.system / 1e6),
+            Line("its processes", ACCENT, "", 1.8, lambda s, _: s.memory / 1e6),
+            Line("its sockets", PLAIN, "", 1.4, lambda s, _: s.sockets / 1e6),
+            Line(
+                "more in use on the whole system",
+                TEXT,
+                "2 3",
+                1.2,
+                lambda s, first: max(0, s.system - first.system) / 1e6,
+            ),
         ),
     ),
     Panel(
         "CPU, % of a core",
         25.0,
         (
-            Line("user", ACCENT, "", 1.8, lambda s: s.user * 100),
-            Line("kernel", PLAIN, "", 1.4, lambda s: s.kernel * 100),
-            Line("softirq, whole core", TEXT, "2 3", 1.2, lambda s: s.softirq * 100),
+            Line("user", ACCENT, "", 1.8, lambda s, _: s.user * 100),
+            Line("kernel", PLAIN, "", 1.4, lambda s, _: s.kernel * 100),
+            Line("softirq, whole core", TEXT, "2 3", 1.2, lambda s, _: s.softirq * 100),
         ),
     ),
 )
@@ -106,9 +115,9 @@ def scale(panel: Panel, courses: Iterable[Sequence[Second]]) -> float:
 
 
 def round_up(value: float) -> float:
-    """The next of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten."""
+    """The next number whose quarters are round too."""
     power = 10.0 ** math.floor(math.log10(value))
-    steps = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+    steps = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
     return next(step * power for step in steps if step * power >= value * 0.999999)
 
 
@@ -155,7 +164,8 @@ def curves(
         shapes.append(text(left + wide / 2, y + 12, f"{clients:,}", anchor="middle", size=10))
     for line in panel.lines:
         points = " ".join(
-            f"{across(s.at):.1f},{y + HEIGHT * (1 - line.value(s) / highest):.1f}" for s in seconds
+            f"{across(s.at):.1f},{y + HEIGHT * (1 - line.value(s, seconds[0]) / highest):.1f}"
+            for s in seconds
         )
         shapes.append(f"<polyline points='{points}' {paint(line)}/>")
     return shapes

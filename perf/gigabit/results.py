@@ -174,7 +174,7 @@ def phase_verdicts(what: str, own: Phase, peer: Phase | None) -> list[Verdict]:
             f"{each:,.1f} kB",
             each <= CONNECTION_KB,
         ),
-        _at_most(what, "kB a connection", each, peer.kb_per_connection if peer else None),
+        _at_most(what, "kB a connection", each, peer.kb_per_connection if peer else None, 1),
         Verdict(
             what,
             f"no drift: link within {LINK_DRIFT:.0%}, memory up by ≤ {MEMORY_DRIFT:.0%}",
@@ -192,7 +192,9 @@ def page_verdicts(own: Probe, peer: Probe | None) -> list[Verdict]:
     return [
         _full(what, own.wire / 1e6, peer.wire / 1e6 if peer else None),
         Verdict(what, "no disk reads", f"{own.disk:,} octets", own.disk == 0),
-        _at_most(what, "context switches a request", own.switches, peer.switches if peer else None),
+        _at_most(
+            what, "context switches a request", own.switches, peer.switches if peer else None, 3
+        ),
     ]
 
 
@@ -213,8 +215,8 @@ def _full(what: str, own: float, peer: float | None) -> Verdict:
     return Verdict(what, wanted, measured, own >= FULL * peer)
 
 
-def _at_most(what: str, of: str, own: float, peer: float | None) -> Verdict:
+def _at_most(what: str, of: str, own: float, peer: float | None, places: int) -> Verdict:
     wanted = f"{of} ≤ {PEER}'s"
     if peer is None:
-        return Verdict(what, wanted, f"{own:.3g}, no figure of {PEER}'s", None)
-    return Verdict(what, wanted, f"{own:.3g} against {peer:.3g}", own <= peer)
+        return Verdict(what, wanted, f"{own:,.{places}f}, no figure of {PEER}'s", None)
+    return Verdict(what, wanted, f"{own:,.{places}f} against {peer:,.{places}f}", own <= peer)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from edgebox.files import look as module
 from edgebox.files.entry import Directory, Docroot, FileEntry, Identity, Missing
 from edgebox.files.look import Sight, entity_tag, take_look
-from edgebox.files.residency import _lives_in_memory, read_blocking
+from edgebox.files.residency import lives_in_memory, read_blocking
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
@@ -74,7 +74,7 @@ def test_a_cold_file_is_left_to_a_thread(docroot: Docroot, tmp_path: Path) -> No
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         if (cold := take_look(docroot, b"/page", 100, nowait=True)) is None:
             break
-    in_memory = _lives_in_memory(fd)
+    in_memory = lives_in_memory(fd)
     os.close(fd)
     if in_memory:
         pytest.skip("nothing is ever cold here: set TMPDIR to a directory on a disk")

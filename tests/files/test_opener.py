@@ -169,6 +169,23 @@ def test_nowait_leaves_to_a_thread_what_must_read_the_disk(www: Path) -> None:
     assert never_asked_for in (None, Missing.NOT_FOUND)
 
 
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="mount a tmpfs on /dev/shm")
+def test_nothing_has_to_be_waited_for_in_memory() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        root = Path(directory)
+        (root / "page").write_bytes(b"page")
+        (root / "out").symlink_to("/etc/hostname")
+        (root / "never").symlink_to("page")
+        for _ in range(2):
+            assert look(root, b"/page", nowait=True) == b"page"
+            assert look(root, b"/none", nowait=True) is Missing.NOT_FOUND
+            assert look(root, b"/none/deeper", nowait=True) is Missing.NOT_FOUND
+            assert look(root, b"/page/below", nowait=True) is Missing.NOT_FOUND
+            assert look(root, b"/out", nowait=True) is None
+            assert look(root, b"/out") is Missing.OUTSIDE
+            assert look(root, b"/never", "never", nowait=True) is Missing.OUTSIDE
+
+
 def test_identify_tells_what_an_opened_file_tells(www: Path) -> None:
     docroot = Docroot(os.fsencode(www))
     assert identify(docroot, b"/page", nowait=False) == Identity.of(os.stat(www / "page"))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgebox.files.residency import (
-    _lives_in_memory,
     is_resident,
+    lives_in_memory,
     load_window,
     read_blocking,
     resident_read,
@@ -42,7 +42,7 @@ def cold(fd: int, ask: Callable[[], object], refusal: object, warm: int | None =
             os.pread(fd, 1, warm)
         if ask() == refusal:
             return True
-    if _lives_in_memory(fd):
+    if lives_in_memory(fd):
         pytest.skip("nothing is ever cold here: set TMPDIR to a directory on a disk")
     return False
 
