@@ -28,7 +28,10 @@ REASON = {200: "OK", 206: "Partial Content", 304: "Not Modified", 404: "Not Foun
 
 @dataclass
 class Call:
-    """One request that the app got, and the means to answer it."""
+    """One request that the app got, and the means to answer it.
+
+    `body` is as it came, chunks and all.
+    """
 
     method: str
     target: str
@@ -76,11 +79,12 @@ App = Callable[[Call], Awaitable[None]]
 
 @dataclass
 class Origin:
-    """`calls` in the order in which they came."""
+    """`calls` in the order in which they came; `open` connections."""
 
     app: App
     url: str = ""
     calls: list[Call] = field(default_factory=list)
+    open: int = 0
 
     @property
     def seen(self) -> list[str]:
@@ -88,6 +92,13 @@ class Origin:
         return [f"{call.method} {call.target}" for call in self.calls]
 
     async def serve(self, stream: trio.SocketStream) -> None:
+        self.open += 1
+        try:
+            await self._serve(stream)
+        finally:
+            self.open -= 1
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
         buffer = b""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while True:
@@ -99,6 +110,10 @@ class Origin:
                 head, _, buffer = buffer.partition(b"\r\n\r\n")
                 call = _read(head, stream)
                 length = int(call.headers.get("content-length", "0"))
+                if "transfer-encoding" in call.headers:
+                    while b"0\r\n\r\n" not in buffer:
+                        buffer += await stream.receive_some(65536)
+                    length = buffer.index(b"0\r\n\r\n") + 5
                 while len(buffer) < length:
                     buffer += await stream.receive_some(65536)
                 call.body, buffer = buffer[:length], buffer[length:]

@@ -103,12 +103,12 @@ def _judge(
 def _read_head(response: Path) -> tuple[int, list[tuple[str, str]]]:
     """Status and fields of the first final response in a file."""
     for block in re.split(r"\r?\n\r?\n", response.read_text("latin-1").lstrip()):
-        first, *lines = block.splitlines()
-        found = _STATUS.match(first)
+        lines = block.splitlines()
+        found = _STATUS.match(lines[0]) if lines else None
         if found is None:
             break
         if int(found[1]) >= 200:
-            return int(found[1]), [_split_field(line) for line in lines]
+            return int(found[1]), [_split_field(line) for line in lines[1:]]
     raise click.BadParameter(f"{response}: no head of an HTTP response")
 
 
@@ -125,7 +125,7 @@ def _tell_answer(told: dict[str, Any]) -> Iterator[str]:
     yield f"key       {told['key']}"
     yield f"stored    {'yes' if stores else 'no'}: {why}"
     yield f"fresh     {_freshness(told, told['fresh_for'])}"
-    yield from _details(told, "")
+    yield from _details(told, "", 10)
     if told["vary"]:
         yield f"varies    {', '.join(told['vary'])}"
 
@@ -150,7 +150,7 @@ def _tell_stored(told: dict[str, Any]) -> Iterator[str]:
         yield f"      fresh {_freshness(variant, variant['remaining'])}"
         if variant["remaining"] > 0:
             yield f"      until {variant['fresh_until']}"
-        yield from _details(variant, "      ")
+        yield from _details(variant, "      ", 6)
 
 
 def _freshness(told: dict[str, Any], remaining: int) -> str:
@@ -162,16 +162,17 @@ def _freshness(told: dict[str, Any], remaining: int) -> str:
     return f"{remaining} s ({lifetime})" if remaining > 0 else f"no ({lifetime})"
 
 
-def _details(told: dict[str, Any], indent: str) -> Iterator[str]:
+def _details(told: dict[str, Any], indent: str, width: int) -> Iterator[str]:
+    stale = indent + "stale".ljust(width)
     if told["never_stale"]:
-        yield f"{indent}stale never"
+        yield f"{stale}never"
     for key, words in (
         ("stale_while_revalidate", "while it is asked for anew"),
         ("stale_if_error", "if the upstream fails"),
         ("stale_if_unreachable", "if the upstream cannot be reached"),
     ):
         if told[key]:
-            yield f"{indent}stale {told[key]} s {words}"
+            yield f"{stale}{told[key]} s {words}"
     for key in ("tags", "groups"):
         if told[key]:
-            yield f"{indent}{key:5} {' '.join(told[key])}"
+            yield f"{indent}{key:{width}}{' '.join(told[key])}"

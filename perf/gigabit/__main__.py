@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,7 +25,7 @@ from perf import machine
 from perf.gigabit import network as net
 from perf.gigabit import objects, report, turn
 from perf.gigabit.client import COMPILER, ClientFailed, build
-from perf.gigabit.network import Network, NoNetwork, network, steer
+from perf.gigabit.network import NAME, TOOLS, Network, NoNetwork, network, steer
 from perf.gigabit.phases import Plan
 from perf.gigabit.plot import plot
 from perf.gigabit.servers import NAMES, lineup
@@ -48,6 +48,7 @@ class Options:
     servers: tuple[str, ...]
     parts: tuple[str, ...]
     out: Path | None
+    name: str
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -60,6 +61,7 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("--servers", default="", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--parts", default="", help=f"of {', '.join(turn.PARTS)}")
     parser.add_argument("--out", type=Path, help="where to write the results")
+    parser.add_argument("--name", default=NAME, help="what namespaces and files are called")
     asked = parser.parse_args(arguments)
     servers = [name for name in asked.servers.split(",") if name]
     parts = [part for part in asked.parts.split(",") if part]
@@ -77,6 +79,7 @@ def parse(arguments: Sequence[str]) -> Options:
         tuple(name for name in NAMES if name in (servers or NAMES)),
         tuple(part for part in turn.PARTS if part in (parts or turn.PARTS)),
         asked.out or (HERE if full else None),
+        asked.name,
     )
 
 
@@ -85,13 +88,13 @@ def say(*words: object) -> None:
 
 
 @contextlib.contextmanager
-def scratch_directory() -> Iterator[Path]:
+def scratch_directory(name: str) -> Iterator[Path]:
     """A directory for servers and files; those of killed runs go first."""
-    prefix = f"{net.NAME}-"
+    prefix = f"{name}-"
     for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
-        directory = Path(name)
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as made:
+        directory = Path(made)
         directory.chmod(0o755)  # some servers change their user
         yield directory
 
@@ -108,7 +111,7 @@ def make_root(scratch: Path) -> Path:
 
 def without_missing(options: Options) -> tuple[Options, list[str]]:
     """The servers and parts whose programs are here, and what is missing. NoNetwork."""
-    for tool in (*net.TOOLS, COMPILER):
+    for tool in (*TOOLS, COMPILER):
         if find(tool) is None:
             raise NoNetwork(f"{tool} is not installed")
     if os.geteuid():
@@ -120,8 +123,7 @@ def without_missing(options: Options) -> tuple[Options, list[str]]:
     if find("wrk") is None and set(parts) != {"downloads"}:
         missing.append("wrk is not installed: downloads only")
         parts = tuple(part for part in parts if part == "downloads")
-    out = options.out
-    return Options(options.seconds, options.crowds, servers, parts, out), missing
+    return replace(options, servers=servers, parts=parts), missing
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -129,7 +131,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     try:
         options, missing = without_missing(options)
-        with network() as made, scratch_directory() as scratch:
+        with network(options.name) as made, scratch_directory(options.name) as scratch:
             run = measure_all(options, made, scratch, missing)
     except (NoNetwork, ClientFailed) as problem:
         say(f"no gigabit: {problem}")

@@ -6,7 +6,7 @@ to the kernel, which has their side of TCP to do.
 
 from __future__ import annotations
 
-import contextlib
+import os
 import select
 import subprocess
 from collections.abc import Iterator
@@ -46,6 +46,7 @@ def build(compiler: str, directory: Path) -> Path:
         text=True,
         timeout=60,
         check=False,
+        env={**os.environ, "TMPDIR": str(directory)},  # nothing stays elsewhere if it is killed
     )
     if made.returncode:
         raise ClientFailed(f"the compiler said: {made.stderr[-250:]}")

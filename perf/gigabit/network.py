@@ -61,7 +61,7 @@ class Wire:
 
 
 @contextlib.contextmanager
-def network(name: str = NAME) -> Iterator[Network]:
+def network(name: str) -> Iterator[Network]:
     """The wire, until the block ends, however it ends. Raises NoNetwork."""
     with _alone(name):
         remove(name)
@@ -124,13 +124,20 @@ def leftovers(name: str) -> list[str]:
     return [namespace for namespace in ours if (NAMESPACES / namespace).exists()]
 
 
+def inhabitants(namespace: str) -> list[int]:
+    """The processes that run in `namespace`."""
+    try:
+        return [int(word) for word in _run("ip", "netns", "pids", namespace).split()]
+    except subprocess.SubprocessError:  # what a run that was killed early left half made
+        return []
+
+
 def remove(name: str) -> None:
     """Kills what still runs in the namespaces of that name, and removes them."""
     for namespace in leftovers(name):
-        with contextlib.suppress(subprocess.SubprocessError):
-            for process in _run("ip", "netns", "pids", namespace).split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(process), signal.SIGKILL)
+        for process in inhabitants(namespace):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         with contextlib.suppress(subprocess.SubprocessError):
             _run("ip", "netns", "delete", namespace)
 

@@ -34,7 +34,9 @@ class Probe:
     """One load: octets a second on the wire, and what the server did for each request.
 
     `cpu` in nanoseconds, `switches` context switches of either kind, `disk` octets read from
-    a disk during all of it. `fault` empty: every answer was whole and right.
+    a disk during all of it. `idle`: the share of the server's core that was left over; where
+    there is much of it and the link is not full, the load tool was the limit. `fault` empty: every
+    answer was whole and right.
     """
 
     size: int
@@ -43,6 +45,7 @@ class Probe:
     cpu: float
     switches: float
     disk: int
+    idle: float
     fault: str = ""
 
     @property
@@ -67,8 +70,10 @@ def probe(watch: Watch, size: int, seconds: float) -> Probe:
     try:
         time.sleep(SETTLE)
         before, began = wire(watch.network), time.monotonic()
+        core = sample.core_now(watch.core)
         time.sleep(max(SETTLE, seconds - 2 * SETTLE))
         after, ended = wire(watch.network), time.monotonic()
+        idle = (sample.core_now(watch.core).idle - core.idle) / (ended - began)
         said, _ = process.communicate(timeout=30 + 2 * seconds)
     finally:
         process.kill()
@@ -86,6 +91,7 @@ def probe(watch: Watch, size: int, seconds: float) -> Probe:
         difference.nanoseconds / requests,
         (difference.voluntary + difference.involuntary) / requests,
         sample.read_from_disk(watch.server.processes) - disk,
+        idle,
         "; ".join(faults),
     )
 

@@ -109,7 +109,10 @@ def plot(outcomes: Mapping[str, Outcome], facts: Sequence[str]) -> str:
 def scale(panel: Panel, courses: Iterable[Sequence[Second]]) -> float:
     """The top of a panel's scale: a round number that no line of any course passes."""
     values = [
-        line.value(second) for seconds in courses for second in seconds for line in panel.lines
+        line.value(second, seconds[0])
+        for seconds in courses
+        for second in seconds
+        for line in panel.lines
     ]
     return round_up(max([panel.least, *values]))
 

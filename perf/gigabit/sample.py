@@ -104,7 +104,7 @@ def look(watch: Watch, crowd: Crowd | None) -> Look:
     passed = wire(watch.network)
     at = time.monotonic()
     cpu = cpu_of(processes)
-    core = read_core((PROC / "stat").read_text(), watch.core)
+    core = core_now(watch.core)
     text = sockets(watch.network, watch.server.setting.port)
     kernel, connections = socket_memory(text)
     system = read_used((PROC / "meminfo").read_text())
@@ -121,6 +121,11 @@ def cpu_of(processes: Iterable[int]) -> Cpu:
         user += spent[0] + spent[2]
         kernel += spent[1] + spent[3]
     return Cpu(user / TICK, kernel / TICK)
+
+
+def core_now(core: int | None) -> Core:
+    """The core, or all of them together, at this moment."""
+    return read_core((PROC / "stat").read_text(), core)
 
 
 def read_core(text: str, core: int | None) -> Core:

@@ -242,11 +242,11 @@ def test_without_inotify_the_old_is_gone_within_the_bound(start: Start, tmp_path
         change.prepare(root / change.name)
     pollers = [Poller(box, f"/{c.name}/{c.path}", c.fields) for c in CHANGES]
     rounds = poll(pollers, lambda: [c.apply(root / c.name) for c in CHANGES], BOUND + 0.5)
+    for poller in pollers:
+        poller.close()
     for change, seen in zip(CHANGES, rounds, strict=True):
         assert seen.last == change.new, change
         assert seen.stale <= BOUND, change
-    for poller in pollers:
-        poller.close()
 
 
 def test_a_flip_of_the_docroot_is_seen(start: Start, tmp_path: Path) -> None:
@@ -279,8 +279,9 @@ def test_where_inotify_is_blind_the_bound_holds(start: Start, tmp_path: Path) ->
             memory[:] = b"new" * 10
 
     pollers = [Poller(box, f"/{name}/f") for name in ("linked", "mapped")]
-    for seen in poll(pollers, change, BOUND + 0.5):
-        assert seen.last == (200, b"new" * 10)
-        assert seen.stale <= BOUND
+    rounds = poll(pollers, change, BOUND + 0.5)
     for poller in pollers:
         poller.close()
+    for seen in rounds:
+        assert seen.last == (200, b"new" * 10)
+        assert seen.stale <= BOUND

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.box.conftest import Box, Start, ask, need, wait_until
+from tests.box.conftest import Box, Start, ask, need, running, wait_until
 from tests.conftest import HELLO
 
 pytestmark = pytest.mark.slow
@@ -16,15 +18,30 @@ pytestmark = pytest.mark.slow
 TEXT = b"a line that repeats itself\n" * 4000
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "access.log"
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("log") / "access.log"
 
 
-@pytest.fixture
-def box(start: Start, root: Path, log: Path) -> Box:
-    (root / "text.txt").write_bytes(TEXT)
-    return start("--root", str(root), "--access-log", str(log))
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    docroot = tmp_path_factory.mktemp("www")
+    (docroot / "sub").mkdir()
+    for name, content in [
+        ("index.html", HELLO), ("sub/index.html", b"sub"), ("text.txt", TEXT),
+        ("a.txt", b"0123456789" * 10), ("big.bin", bytes(range(256)) * 6144),
+    ]:  # fmt: skip
+        (docroot / name).write_bytes(content)
+    return docroot
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory, root: Path, log: Path) -> Iterator[Box]:
+    """One box for all tools."""
+    environment = os.environ | {"CACHE_DIRECTORY": str(tmp_path_factory.mktemp("cache"))}
+    arguments = ("--root", str(root), "--listen", "127.0.0.1:0", "--access-log", str(log))
+    with running(*arguments, env=environment) as box:
+        yield box
 
 
 def run(*command: str, seconds: float = 60, **popen: object) -> str:
@@ -125,9 +142,13 @@ def test_wget_continues_a_half_file(box: Box, root: Path, tmp_path: Path, log: P
     for _ in range(2):  # the second time there is nothing left to fetch
         run(wget, "-q", "--continue", box.url + "big.bin", cwd=half.parent)
         assert half.read_bytes() == whole
-    wait_until(lambda: log.read_text().count("\n") == 2)
-    assert re.findall(r'" (\d+) (\d+) "', log.read_text())[0] == ("206", str(len(whole) // 2))
-    assert '" 416 ' in log.read_text()
+
+    def logged() -> list[tuple[str, str]]:
+        return re.findall(r'big.bin HTTP/1.1" (\d+) (\d+) "-" "Wget', log.read_text())
+
+    wait_until(lambda: len(logged()) == 2)
+    assert logged()[0] == ("206", str(len(whole) // 2))
+    assert logged()[1][0] == "416"
 
 
 @pytest.mark.parametrize("options", [["-k"], []], ids=["keep-alive", "close"])
@@ -135,6 +156,7 @@ def test_wget_continues_a_half_file(box: Box, root: Path, tmp_path: Path, log: P
 def test_ab_counts_no_failure(box: Box, options: list[str], path: str, log: Path) -> None:
     """ab speaks HTTP/1.0 with Connection: keep-alive, and counts what was kept alive."""
     count = 2000 if path == "a.txt" else 100
+    path += "?" + "".join(options)
     told = run(need("ab", "apache2-utils"), *options, "-q", "-n", str(count), "-c", "8",
                box.url + path)  # fmt: skip
     figures = dict(re.findall(r"^(.+?):\s+(\d+)", told, re.MULTILINE))
@@ -152,8 +174,9 @@ BROWSER = [
 ]  # fmt: skip
 
 
-def test_chromium_shows_the_welcome_site(start: Start, tmp_path: Path, log: Path) -> None:
+def test_chromium_shows_the_welcome_site(start: Start, tmp_path: Path) -> None:
     chromium = need("chromium", "chromium")
+    log = tmp_path / "access.log"
     box = start("--access-log", str(log), cwd=tmp_path)
 
     def browse(name: str, *options: str) -> str:

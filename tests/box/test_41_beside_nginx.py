@@ -14,13 +14,14 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from edgebox.http.mime import OCTET_STREAM, TYPES
-from tests.box.conftest import Box, Reply, lack, need, running, wait_until
+from tests.box.conftest import Reply, lack, need, running, wait_until
 from tests.wire import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -59,6 +60,9 @@ class Session:
         response = self._connection.getresponse()
         told = {name.lower(): value for name, value in response.getheaders()}
         return Reply(response.status, told, response.read())
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -111,7 +115,8 @@ def nginx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
             wait_until(lambda: os.path.exists(path) or process.poll() is not None)
             assert process.poll() is None, process.stderr.read()  # type: ignore[union-attr]
             time.sleep(0.1)  # bound, and in a moment listening
-            yield Session(UnixConnection(path))
+            with closing(Session(UnixConnection(path))) as session:
+                yield session
         finally:
             process.terminate()
 
@@ -125,11 +130,9 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         f'[[site]]\nroot = "{DOCROOT}"\nsymlinks = "follow"\n'
     )
     with running(cwd=where) as box:
-        yield Session(connection_to(box))
-
-
-def connection_to(box: Box) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", box.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=PATIENCE)
+        with closing(Session(connection)) as session:
+            yield session
 
 
 def target(path: Path) -> str:
