@@ -231,6 +231,8 @@ class Fetcher:
             spool.end()
         except (Truncated, StreamBroken) as broken:
             spool.end(str(broken))
+            # `incoming` keeps it, and with it these frames, and with them the octets.
+            broken.__traceback__ = None
         finally:
             spool.end("the fetch was given up")
             with trio.move_on_after(CLEAN_UP, shield=True):

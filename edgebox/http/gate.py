@@ -65,7 +65,8 @@ class Head:
 
     `minor` is 0 or 1. `framing` holds whatever the method: a GET may have a body, which
     must be read off or the connection closed (RFC 9110 §9.3.1). `expects_continue`: the
-    client waits for a 100 before it sends the body; never so in HTTP/1.0 (§10.1.1).
+    client waits for a 100 before it sends the body; never so in HTTP/1.0 (§10.1.1). `host`
+    is what Host says, as `parse_host` has it; b"" for an HTTP/1.0 request without one.
     """
 
     method: bytes
@@ -74,6 +75,7 @@ class Head:
     fields: Fields
     framing: Framing
     expects_continue: bool
+    host: bytes
 
 
 def skip_blank_lines(buffer: bytes | bytearray) -> int:
@@ -148,7 +150,7 @@ def inspect(head: bytes, limits: HeadLimits) -> Head | Fault:
     expected = [member.lower() for value in expectations for member in split_list(value)]
     if any(member != b"100-continue" for member in expected):
         return Fault.EXPECTATION
-    return Head(method, target, minor, fields, framing, bool(expected) and minor == 1)
+    return Head(method, target, minor, fields, framing, bool(expected) and minor == 1, host)
 
 
 def _read_request_line(line: bytes, limits: HeadLimits) -> tuple[bytes, bytes, int] | Fault:

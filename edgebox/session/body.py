@@ -66,8 +66,7 @@ class BodyReader:
             if self._gate is None:  # nothing to decode: half the cost of a way through h11
                 yield octets
                 continue
-            self._reader.receive_data(octets)
-            for content in self._decode():
+            for content in self._decode(octets):
                 yield content
 
     async def discard(self, limit: int) -> Fault | None:
@@ -117,9 +116,11 @@ class BodyReader:
         del self._buffer[:count]
         return octets
 
-    def _decode(self) -> list[bytes]:
+    def _decode(self, octets: bytes) -> list[bytes]:
+        assert self._reader is not None  # there is a body
         contents = []
         try:
+            self._reader.receive_data(octets)
             while isinstance(event := self._reader.next_event(), h11.Data):
                 contents.append(bytes(event.data))
         except h11.RemoteProtocolError:

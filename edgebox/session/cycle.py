@@ -160,7 +160,8 @@ async def _answer(
 async def _refuse(service: Service, conn: Connection, fault: Fault, octets: bytes) -> Turn:
     """Tell the client why, then end the connection or not, as the fault says."""
     response = refusal(fault)
-    wire = frame(response, b"GET", 1, not fault.close, service.epoch.stamp)
+    method = b"HEAD" if octets.startswith(b"HEAD ") else b"GET"  # RFC 9110 §9.3.2: no content
+    wire = frame(response, method, 1, not fault.close, service.epoch.stamp)
     writer = Writer(conn, service.rules.send)
     sent = await writer.write(wire, response)
     body_octets = max(0, writer.sent - len(wire.head))

@@ -1,8 +1,10 @@
 """Reads one request head off a connection, under one deadline, and takes it apart.
 
-Three judges, each for what it is good at: `http/gate` refuses what h11 lets through,
-h11 reads the head, `http/target` says what is asked for. The deadline is for the whole
-head and is not moved by single octets (FAULTS: slow head).
+`http/gate` judges and splits it, `http/target` says what is asked for. The gate refuses all
+that h11 would read amiss, and a property test holds that h11 reads what it accepts in the
+same way; so h11 itself, 27 µs of the 90 that a request took (2026-11-30), is only set up
+where there is a body to read. The deadline is for the whole head and is not moved by
+single octets (FAULTS: slow head).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import trio
 
 from edgebox.http.faults import Fault
 from edgebox.http.gate import (
+    NO_BODY,
     Head,
     HeadLimits,
     find_end,
@@ -32,11 +35,11 @@ READ_SIZE = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request, the head it came in, and the h11 reader that goes on to its body."""
+    """A request, the head it came in, and h11 to read its body with, if it has one."""
 
     request: Request
     head: Head
-    reader: h11.Connection
+    reader: h11.Connection | None
 
 
 async def receive(conn: Connection, buffer: bytearray) -> bool:
@@ -95,19 +98,27 @@ def understand(octets: bytes, limits: HeadLimits) -> Received | Fault:
     head = inspect(octets, limits)
     if isinstance(head, Fault):
         return head
+    target = parse_target(head.method, head.target)
+    if isinstance(target, Fault):
+        return target
+    headers = Headers(head.fields)
+    # An absolute target's authority wins over Host (RFC 9112 §3.2.2).
+    host = head.host if target.authority is None else effective_host(target, headers, head.minor)
+    if isinstance(host, Fault):
+        return host
+    request = Request(head.method, target, host, headers, head.minor)
+    if head.framing == NO_BODY:
+        return Received(request, head, None)
+    reader = _open_reader(octets, limits)
+    return reader if isinstance(reader, Fault) else Received(request, head, reader)
+
+
+def _open_reader(octets: bytes, limits: HeadLimits) -> h11.Connection | Fault:
+    """h11, past the head and before the body."""
     reader = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.size + 1)
     reader.receive_data(octets)
     try:
         event = reader.next_event()
     except h11.RemoteProtocolError as refused:
         return Fault.CODING_UNKNOWN if refused.error_status_hint == 501 else Fault.NOT_HTTP
-    if not isinstance(event, h11.Request):
-        return Fault.NOT_HTTP
-    target = parse_target(event.method, event.target)
-    if isinstance(target, Fault):
-        return target
-    headers = Headers(event.headers.raw_items())
-    host = effective_host(target, headers, head.minor)
-    if isinstance(host, Fault):
-        return host
-    return Received(Request(event.method, target, host, headers, head.minor), head, reader)
+    return reader if isinstance(event, h11.Request) else Fault.NOT_HTTP

@@ -6,6 +6,7 @@ to the kernel, which has their side of TCP to do.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess

@@ -125,9 +125,10 @@ def leftovers(name: str) -> list[str]:
 
 
 def inhabitants(namespace: str) -> list[int]:
-    """The processes that run in `namespace`."""
+    """The processes that run in `namespace`, this one apart."""
     try:
-        return [int(word) for word in _run("ip", "netns", "pids", namespace).split()]
+        found = map(int, _run("ip", "netns", "pids", namespace).split())
+        return [process for process in found if process != os.getpid()]
     except subprocess.SubprocessError:  # what a run that was killed early left half made
         return []
 

@@ -164,6 +164,7 @@ TABLE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refused", TABLE, ids=str)
 async def test_it_is_refused_and_nothing_after_it_is_answered(
     arena: Arena, refused: Refused
@@ -221,6 +222,7 @@ async def test_20_options_may_ask_for_the_server_as_a_whole(arena: Arena) -> Non
         assert (await client.read_answer()).body == HELLO
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS"])
 async def test_22_a_body_is_never_the_next_request(arena: Arena, method: str) -> None:
     plain = head(f"Content-Length: {len(BODY)}", first=f"{method} / HTTP/1.1") + BODY
@@ -246,6 +248,14 @@ async def test_22_a_body_too_long_to_read_off_ends_the_connection(arena: Arena) 
             assert count_answers(answer) == 1
             assert answer.endswith(HELLO)
             assert b"\r\nConnection: close\r\n" in answer
+
+
+async def test_a_head_that_is_refused_gets_no_content_either(arena: Arena) -> None:
+    async with arena() as server:
+        for octets in (raw(b"HEAD / HTTP/1.1"), head("X : y", first="HEAD / HTTP/1.1")):
+            answer = await server.exchange(octets)
+            assert first_status(answer) == 400
+            assert answer.endswith(b"\r\n\r\n")  # RFC 9110 §9.3.2
 
 
 async def test_an_empty_line_before_a_request_is_ignored(arena: Arena) -> None:

@@ -156,7 +156,7 @@ async def test_68_spellings_of_accept_encoding_make_no_variants(cached: Cached) 
         await call.answer(HOUR, "Vary: Accept-Encoding", "Content-Encoding: gzip", body=b"zzz")
 
     async with cached(app) as (server, origin):
-        for spelling in ("gzip", "GZIP", "gzip, deflate", "gzip;q=1.0, *;q=0", "x-gzip , deflate"):
+        for spelling in ("gzip", "GZIP", "gzip, deflate", "gzip;q=0.8", "x-gzip , deflate"):
             assert (await server.get("/a", f"Accept-Encoding: {spelling}")).body == b"zzz"
         assert len(origin.calls) == 1
 
@@ -303,5 +303,6 @@ async def test_76_absurd_ages_and_dates_harm_nobody(
         for _ in range(2):
             answer = await server.get("/a")
             assert answer.status == 200
-            assert int(answer.headers.get("age", "0").partition(",")[0].strip() or 0) >= -4000
         assert len(origin.calls) == calls
+        if calls == 1:
+            assert answer.headers["age"] in ("0", "1")

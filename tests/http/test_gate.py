@@ -45,11 +45,12 @@ def test_a_plain_head_is_taken_apart() -> None:
         ((b"Host", b"a"), (b"X-Odd", b"b \x80c"), (b"Empty", b"")),
         NO_BODY,
         False,
+        b"example.com",
     )
 
 
 def test_http_1_0_needs_no_field_at_all() -> None:
-    assert accepted(b"GET / HTTP/1.0\r\n\r\n") == Head(b"GET", b"/", 0, (), NO_BODY, False)
+    assert accepted(b"GET / HTTP/1.0\r\n\r\n") == Head(b"GET", b"/", 0, (), NO_BODY, False, b"")
 
 
 @pytest.mark.parametrize(
