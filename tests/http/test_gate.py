@@ -45,7 +45,7 @@ def test_a_plain_head_is_taken_apart() -> None:
         ((b"Host", b"a"), (b"X-Odd", b"b \x80c"), (b"Empty", b"")),
         NO_BODY,
         False,
-        b"example.com",
+        b"a",
     )
 
 
