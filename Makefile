@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: serve test lint types unit bench clean
+.PHONY: serve test lint types unit bench gigabit clean
 
 serve: $(STAMP)
 	$(BIN)/edgebox serve -c edgebox.toml
@@ -28,6 +28,11 @@ unit: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m perf.bench
+
+# Takes root, for network namespaces. PHASE is the seconds that each crowd downloads.
+PHASE ?= 15
+gigabit: $(STAMP)
+	$(BIN)/python -m perf.gigabit --phase $(PHASE)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -25,7 +25,7 @@ from edgebox.upstream.upload import Upload, do_nothing
 from edgebox.upstream.wire import Wire
 
 MAX_INTERIM = 32  # responses before the final one
-_TOGETHER = 64 * 1024  # octets of body that are sent with the head, at one go
+_TOGETHER = 16 * 1024  # octets of body that are sent with the head, at one go
 _QUOTED = 60  # octets of a malformed head that are told
 
 SWITCHING = 101

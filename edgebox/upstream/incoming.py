@@ -146,7 +146,7 @@ class Incoming:
         self._ready = taken
         if content.done:
             self._over = True
-            sent = self._upload is None or self._upload.complete
+            sent = self._upload is None or self._upload.was_taken
             self._lease.end(self._keep_alive and sent and not content.surplus)
 
     def _fail(self, error: Truncated) -> None:

@@ -17,6 +17,10 @@ from edgebox.upstream.errors import Reason, UpstreamError
 from edgebox.upstream.wire import Wire
 
 _GIVE_WAY = 8  # pieces, after which others get their turn
+# What a server reads off for an app that did not want it, to keep the connection. It hangs up
+# on more, and does not say so: gunicorn 27 from 64 KiB on, and every tenth POST that was sent
+# on such a connection right afterwards was lost.
+_READ_OFF = 16 * 1024
 _LETTING_GO = 1.0  # seconds that a cancelled body may take to end
 
 
@@ -47,6 +51,7 @@ class Upload:
         self._scope = trio.CancelScope()
         self._stopped = False
         self.when_over = do_nothing
+        self._sent = 0  # octets
         self.begun = False
         self.over = False
         self.complete = False
@@ -75,6 +80,11 @@ class Upload:
                     await _close(self._body)
         finally:
             self.done.set()
+
+    @property
+    def was_taken(self) -> bool:
+        """Whether the server has read it all, or surely will."""
+        return self.complete and self._sent <= _READ_OFF
 
     async def stop(self) -> None:
         """End it and wait until it has let go: nobody reads the body when this returns."""
@@ -115,6 +125,7 @@ class Upload:
             await self._send(b"0\r\n\r\n")
 
     async def _send(self, data: bytes | memoryview) -> None:
+        self._sent += len(data)
         sent = self._wire.send_nowait(data) if data else 0
         while sent < len(data):
             data = memoryview(data)[sent:]

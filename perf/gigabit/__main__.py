@@ -25,7 +25,7 @@ from perf import machine
 from perf.gigabit import network as net
 from perf.gigabit import objects, report, turn
 from perf.gigabit.client import COMPILER, ClientFailed, build
-from perf.gigabit.network import NAME, TOOLS, Network, NoNetwork, network, steer
+from perf.gigabit.network import ENDINGS, NAME, TOOLS, Network, NoNetwork, network, steer
 from perf.gigabit.phases import Plan
 from perf.gigabit.plot import plot
 from perf.gigabit.servers import NAMES, lineup
@@ -201,9 +201,6 @@ def _ended(signal_number: int, frame: object) -> NoReturn:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _ended)
-    signal.signal(signal.SIGHUP, _ended)
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    for ending in ENDINGS:  # an interrupt too: a shell's background job starts with it ignored
+        signal.signal(ending, _ended)
+    sys.exit(main(sys.argv[1:]))

@@ -30,10 +30,10 @@ SERVER_ADDRESS, CLIENT_ADDRESS = "192.0.2.1", "192.0.2.2"  # TEST-NET-1, RFC 573
 RATE = 125_000_000  # octets a second: a gigabit, Ethernet's headers included
 SHAPE = ("tbf", "rate", "1gbit", "burst", "128kb", "latency", "5ms")
 NAMESPACES = Path("/run/netns")  # ip-netns(8)
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _CLONE_NEWNET = 0x40000000  # sched.h
 _setns = ctypes.CDLL(None, use_errno=True).setns
-_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class NoNetwork(Exception):
@@ -86,7 +86,7 @@ def _alone(name: str) -> Iterator[None]:
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Signals that ask for an end wait until the block is through; children inherit that."""
-    before = [(number, signal.signal(number, signal.SIG_IGN)) for number in _ENDINGS]
+    before = [(number, signal.signal(number, signal.SIG_IGN)) for number in ENDINGS]
     try:
         yield
     finally:

@@ -37,7 +37,8 @@ send_rate = 0  # any progress will do
 stat_cache = "{"off" if looks else "inotify"}"
 
 [compression]
-enabled = false  # no peer compresses here
+enabled = false  # no peer compresses here, nor looks for what was compressed before
+sidecars = false
 
 [log]
 access = "{s.access_log if s.log else "off"}"

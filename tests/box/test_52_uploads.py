@@ -82,7 +82,9 @@ def uploading(
         yield Upload(sock, length is None)
 
 
-@pytest.mark.parametrize(("size", "framed"), [(GIB, True), (GIB // 4, False)])
+@pytest.mark.parametrize(
+    ("size", "framed"), [(GIB, True), (GIB // 4, False)], ids=["length", "chunked"]
+)
 def test_a_gigabyte_passes_through_and_takes_no_memory(box: Box, size: int, framed: bool) -> None:
     """Nor would ten: what is held does not depend on what has passed."""
     with uploading(box, "/upload", 1) as upload:

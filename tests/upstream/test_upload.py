@@ -60,7 +60,8 @@ async def test_octets_go_out_whole(fake, group, get, read, size: int) -> None:
     for _ in range(2):
         assert await read(await app.fetch(get(method=b"POST", body=body))) == b"ok"
     assert received[1::2] == [body, body]
-    assert server.accepted == 1
+    # After a large one nobody knows whether the server read it all: another connection.
+    assert server.accepted == (1 if size == 1 else 2)
 
 
 @pytest.mark.parametrize("body", [None, b""])
@@ -234,17 +235,12 @@ async def test_an_early_success_goes_on_beside_the_upload(fake, group, get, read
         await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 6553600\r\n\r\n")
         for _ in range(100):
             await peer.send(await peer.read(65536))
-        await peer.read_head()
-        await peer.send(OK)
 
     body = Body(bytes(65536), 100)
-    server = await fake(handle)
-    app = await group(server.url)
+    app = await group((await fake(handle)).url)
     with trio.fail_after(10):
         answer = await app.fetch(get(method=b"PUT", body=body, length=6553600))
         assert await read(answer) == bytes(6553600)
-        assert await read(await app.fetch(get())) == b"ok"
-    assert server.accepted == 1
 
 
 async def test_an_upload_that_ends_beside_the_answer_starts_no_clock(

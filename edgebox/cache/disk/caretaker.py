@@ -57,7 +57,7 @@ class Caretaker:
             self._stack = stack.pop_all()
         self._filer = Filer(self._objects, self.space, self.purges, self._boot, 1)
         self.to_check: deque[bytes] = deque(maxlen=WAITING)
-        self._carried = 0  # the last purge that all known keys were asked about
+        self.carried = 0  # the last purge that all known keys were asked about
         self.looked = self.evicted = self.purged = 0
         self.checked = self.damaged = self.orphans = 0
 
@@ -133,12 +133,12 @@ class Caretaker:
     @property
     def purges_wait(self) -> bool:
         """Whether there is a purge that the known keys were not asked about yet."""
-        return any(number > self._carried for number in self.purges.pending())
+        return any(number > self.carried for number in self.purges.pending())
 
     def carry_out(self) -> None:
         """Do what purges say to all keys that the index knows. A survey has to follow."""
         for number, purge in self.purges.pending().items():
-            if number <= self._carried:
+            if number <= self.carried:
                 continue
             after = 0
             while concerned := self.index.concerned(purge, after, BATCH):
@@ -146,7 +146,7 @@ class Caretaker:
                     self.look(name, 0)
                 after = concerned[-1][0]
                 self._breathe()
-            self._carried = number
+            self.carried = number
 
     def finish_purges(self, number: int) -> threading.Thread:
         """A survey came after all purges up to this one: they are carried out.

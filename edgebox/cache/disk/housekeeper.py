@@ -24,18 +24,19 @@ from edgebox.cache.disk.manners import Abandoned, Ears, give_way
 from edgebox.cache.disk.notes import Kind, Note, NoteReceiver
 from edgebox.cache.disk.outcome import Busy
 from edgebox.cache.disk.reports import Report, write_line
+from edgebox.cache.disk.ring import RECORDS
 
 TAKEN = 3  # exit status: another one is at work here
 LOOKS = 128 * 1024  # names to look at; beyond, a survey finds them
 IDLE = 1.0  # seconds between glances at the room and the purges
 COMMIT = 1.0
 SURVEY_EVERY = 3600.0
-PURGE_SURVEY_EVERY = 30.0  # purges that come close together are finished together
+PURGE_SURVEY_EVERY = 30.0
 CHECK_EVERY = 24 * 3600.0
 CHECK_FIRST = 600.0
 CHECK_RATE = 16 * 1024 * 1024  # octets a second of bodies nobody asked about
 TROUBLE = 5.0  # seconds until a failed job is tried again
-REPORT = 2.0
+REPORT = 1.0
 COUNTED_OFTEN = 50_000  # keys; counting more takes milliseconds
 
 
@@ -55,6 +56,7 @@ class Housekeeper:
         now = time.monotonic()
         self._survey_at = now
         self._surveyed_at = -PURGE_SURVEY_EVERY
+        self._survey_took = 0.0
         self._surveys = 0
         self._surveying = False
         self._check_at = now + CHECK_FIRST
@@ -104,22 +106,30 @@ class Housekeeper:
             return True
         return now >= self._check_at and self._check_next(now)
 
+    def _purge_survey_after(self) -> float:
+        """Purges that come close together are finished together, unless they get too many."""
+        if len(self._care.purges.pending()) > RECORDS // 4:
+            return 0.0
+        return max(PURGE_SURVEY_EVERY, 4 * self._survey_took)
+
     def _survey(self, now: float) -> None:
         # Purges up to here are known to every writer that a directory's lock lets in after us.
-        pending = self._care.purges.pending()
+        number = min(max(self._care.purges.pending(), default=0), self._care.carried)
         self._survey_at = now + TROUBLE  # should it fail
         self._surveying = True
         try:
             self._care.survey()
         finally:
             self._surveying = False
-        if pending and not self._care.purges_wait:
-            self._care.finish_purges(max(pending))
-        self._surveys += 1
+        if number:
+            self._care.finish_purges(number)
         self._care.sweep()
+        self._surveys += 1
         self._surveyed_at = time.monotonic()
+        self._survey_took = self._surveyed_at - now
         self._survey_at = self._surveyed_at + SURVEY_EVERY
         self._keys = self._care.index.count()
+        self._report_at = 0.0
 
     def _check_next(self, now: float) -> bool:
         """One step of the round in which every body is read once."""

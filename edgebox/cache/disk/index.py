@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from edgebox.cache.disk.layout import INDEX, names_in
-from edgebox.cache.disk.purge import Kind, Purge
+from edgebox.cache.disk.purge import Kind, Purge, origin_of
 from edgebox.cache.entry import StoredResponse
 
 VERSION = 1
@@ -161,7 +161,7 @@ class Index:
 
 def tags_of(key: bytes, entries: Sequence[StoredResponse]) -> frozenset[bytes]:
     """What responses of a key can be purged by, apart from the key."""
-    origin = b"/".join(key.split(b"/", 3)[:3])
+    origin = origin_of(key)
     words = {b"t" + tag for entry in entries for tag in entry.tags}
     return frozenset(words | {_group(origin, name) for e in entries for name in e.groups})
 

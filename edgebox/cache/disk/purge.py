@@ -64,7 +64,12 @@ def covers(purge: Purge, key: bytes, entry: StoredResponse) -> bool:
         case Kind.TAG:
             return purge.value in entry.tags
         case Kind.GROUP:
-            return purge.value in entry.groups and key.startswith(purge.origin + b"/")
+            return purge.value in entry.groups and purge.origin == origin_of(key)
+
+
+def origin_of(key: bytes) -> bytes:
+    """b"scheme://authority" of a key."""
+    return b"/".join(key.split(b"/", 3)[:3])
 
 
 def apply(mode: Mode, entry: StoredResponse, at: Instant) -> StoredResponse | None:
@@ -76,6 +81,44 @@ def apply(mode: Mode, entry: StoredResponse, at: Instant) -> StoredResponse | No
             return entry if entry.invalid else entry.invalidated()
         case Mode.EXPIRE:
             return entry if entry.remaining(at) <= 0 else entry.expired(at)
+
+
+class PurgeSet:
+    """Many purges, asked about one response without going through them all.
+
+    Of those that name the same and do the same only the last is kept: it concerns whatever the
+    ones before did.
+    """
+
+    def __init__(self, purges: Iterable[Purge] = ()) -> None:
+        self._named: dict[tuple[Kind, Mode, bytes, bytes], Purge] = {}
+        self._prefixes: dict[tuple[Mode, bytes], Purge] = {}
+        for purge in purges:
+            self.add(purge)
+
+    def add(self, purge: Purge) -> None:
+        if purge.kind is Kind.PREFIX:
+            self._prefixes[purge.mode, purge.value] = purge
+        else:
+            origin = purge.origin if purge.kind is Kind.GROUP else b""
+            value = b"" if purge.kind is Kind.EVERYTHING else purge.value
+            self._named[purge.kind, purge.mode, origin, value] = purge
+
+    def __len__(self) -> int:
+        return len(self._named) + len(self._prefixes)
+
+    def concerning(self, key: bytes, entry: StoredResponse, born: int) -> list[Purge]:
+        """Those that cover a response and came after the mark `born`."""
+        names = [(Kind.EVERYTHING, b"", b""), (Kind.KEY, b"", key)]
+        names += [(Kind.TAG, b"", tag) for tag in entry.tags]
+        names += [(Kind.GROUP, origin_of(key), group) for group in entry.groups]
+        found = [
+            self._named.get((kind, mode, origin, value))
+            for kind, origin, value in names
+            for mode in Mode
+        ]
+        found += [p for p in list(self._prefixes.values()) if key.startswith(p.value)]
+        return [purge for purge in found if purge is not None and purge.tick > born]
 
 
 def hardest(purges: Iterable[Purge]) -> Mode:

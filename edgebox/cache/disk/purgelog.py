@@ -29,7 +29,7 @@ from edgebox.cache.answer import Instant
 from edgebox.cache.disk import clock, ring
 from edgebox.cache.disk.layout import PURGES
 from edgebox.cache.disk.lock import locked
-from edgebox.cache.disk.purge import Kind, Mode, Purge, apply, covers, hardest
+from edgebox.cache.disk.purge import Kind, Mode, Purge, PurgeSet, apply, hardest
 from edgebox.cache.disk.ring import Header, Record
 from edgebox.cache.entry import StoredResponse
 from edgebox.files.entry import OpenFile
@@ -40,13 +40,15 @@ _TICK, _LAST, _DONE = 1, 2, 3  # places of the header's words in the mapping
 class _Known(NamedTuple):
     """The ring as of one reading of the header, by number.
 
-    `horizon`: of the purges up to this tick some may be gone from the ring.
+    `horizon`: of the purges up to this tick some may be gone from the ring. `done`: those up to
+    this tick are carried out. `names` is for looking up, and may have more than is in the ring.
     """
 
     header: Header
     purges: dict[int, Purge]
-    pending: tuple[Purge, ...]
     horizon: int
+    done: int
+    names: PurgeSet
 
 
 class PurgeLog:
@@ -55,6 +57,7 @@ class PurgeLog:
     def __init__(self, directory: bytes, boot: bytes) -> None:
         self._boot = boot
         self._lock = threading.Lock()
+        self._refreshing = threading.Lock()
         self._path = os.path.join(directory, PURGES)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         # Closed by us, or with the last reference: threads may outlive who opened it.
@@ -63,7 +66,7 @@ class PurgeLog:
             self._prepare()
         self._map = mmap.mmap(self._fd, ring.RING_AT, prot=mmap.PROT_READ)
         self._words = memoryview(self._map).cast("Q")
-        self._known = _Known(Header(0, 0, 0, b""), {}, (), 0)
+        self._known = _Known(Header(0, 0, 0, b""), {}, 0, 0, PurgeSet())
 
     def close(self) -> None:
         self._words.release()
@@ -96,7 +99,7 @@ class PurgeLog:
             return False
         if born < known.horizon or born > tick or self.key_purged(key, born):
             return True
-        return any(p.tick > born and covers(p, key, entry) for p in known.purges.values())
+        return bool(known.names.concerning(key, entry, born))
 
     def judge(
         self, key: bytes, entry: StoredResponse, born: int, now: Instant
@@ -108,9 +111,12 @@ class PurgeLog:
         known = self._refresh()
         if born > known.header.tick:
             return None  # the file was lost since, and the clock set back
+        since = max(born, known.done)
+        if since >= known.header.tick:
+            return entry
         left: StoredResponse | None = entry
-        for purge in known.pending:
-            if left is not None and purge.tick > born and covers(purge, key, left):
+        for purge in known.names.concerning(key, entry, since):
+            if left is not None:
                 left = apply(purge.mode, left, purge.at(now, self._boot))
         return left
 
@@ -167,7 +173,7 @@ class PurgeLog:
 
     def _collapse(self, purge: Purge) -> Purge:
         """One purge of everything, in place of all that wait and of `purge`."""
-        mode = hardest([purge, *self._refresh().pending])
+        mode = hardest([purge, *self.pending().values()])
         return msgspec.structs.replace(
             purge, kind=Kind.EVERYTHING, value=b"", origin=b"", mode=mode
         )
@@ -199,31 +205,35 @@ class PurgeLog:
         return header
 
     def _refresh(self) -> _Known:
-        """What is known, read anew if the header has changed: as a whole, for any thread."""
-        known, words = self._known, self._words
-        header = known.header
+        """What is known, read on if the header has changed: as a whole, for any thread."""
+        words, header = self._words, self._known.header
         if (words[_TICK], words[_LAST], words[_DONE]) == header[:3]:
-            return known
-        header = self._header()
-        first = max(1, header.last - ring.RECORDS + 1)
-        oldest = ring.read_record(self._fd, first)
-        have = known.purges if header.last >= known.header.last else {}
-        purges = {} if oldest is None else {first: oldest.purge}
-        for number in range(first + 1, header.last + 1):
-            purges[number] = have.get(number) or self._read(number, header)
-        self._known = _Known(
-            header,
-            purges,
-            tuple(purge for number, purge in purges.items() if number > header.done),
-            header.tick if oldest is None else oldest.before,
-        )
-        return self._known
+            return self._known
+        with self._refreshing:
+            self._known = self._read_on(self._known, self._header())
+            return self._known
 
-    def _read(self, number: int, header: Header) -> Purge:
-        record = ring.read_record(self._fd, number)
-        if record is None:  # damaged: it may have been about anything
-            return Purge(kind=Kind.EVERYTHING, mode=Mode.REMOVE, tick=header.tick)
-        return record.purge
+    def _read_on(self, known: _Known, header: Header) -> _Known:
+        first = max(1, header.last - ring.RECORDS + 1)
+        if not first - 1 <= known.header.last <= header.last or len(known.names) > 2 * ring.RECORDS:
+            known = _Known(header._replace(last=first - 1), {}, 0, 0, PurgeSet())
+        purges, names, horizon = dict(known.purges), known.names, known.horizon
+        for number in range(known.header.last + 1, header.last + 1):
+            record = ring.read_record(self._fd, number)
+            if record is None:
+                if number == first > 1:
+                    continue  # the next is being written over it, so it is carried out
+                # Damaged: it may have been about anything.
+                everything = Purge(kind=Kind.EVERYTHING, mode=Mode.REMOVE, tick=header.tick)
+                record = Record(everything, header.tick)
+            if not purges:
+                horizon = record.before
+            purges[number] = record.purge
+            names.add(record.purge)
+        while (oldest := next(iter(purges), first)) < first:
+            horizon = purges.pop(oldest).tick
+        done = purges[header.done].tick if header.done in purges else 0
+        return _Known(header, purges, horizon, done, names)
 
 
 def _place(key: bytes) -> int:

@@ -21,7 +21,7 @@ import msgspec
 
 from edgebox.cache.disk.purge import Purge
 
-RECORDS = 512
+RECORDS = 4096
 RECORD = 2048
 LONGEST = 1900  # octets of what a purge names
 TABLE = 1 << 16

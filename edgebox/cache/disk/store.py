@@ -117,7 +117,7 @@ class Store:
             return 0  # before all purges: nothing comes of it
 
     def since(self, mark: int) -> tuple[Purge, ...] | None:
-        """The purges after a mark, whoever made them, without KEY purges; None: some are unknown."""
+        """The purges after a mark, whoever made them, but no KEY purges; None: some are unknown."""
         try:
             return self._purges.since(mark)
         except OSError:
@@ -282,7 +282,10 @@ class Store:
         return outcome
 
     def _purge(self, purge: Purge, now: Instant, durable: bool) -> Outcome:
+        wanted = purge.kind
         purge = self._purges.add(purge, now, durable=durable)
+        if purge.kind is not wanted:
+            self._warn("too many purges wait for the housekeeper: everything was purged instead")
         if purge.kind is not Kind.KEY:
             self._notes.tell(NoteKind.PURGED)
             return Outcome.REMOVED

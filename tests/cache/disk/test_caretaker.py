@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from edgebox.cache.disk import clock
 from edgebox.cache.disk import finder as finder_module
 from edgebox.cache.disk.caretaker import Caretaker
 from edgebox.cache.disk.format import Sheet
-from edgebox.cache.disk.layout import Place, footprint, label_of, name_of
+from edgebox.cache.disk.layout import Place, footprint, name_of
 from edgebox.cache.disk.purge import Kind, Mode, Purge
 from edgebox.cache.disk.reader import Seen, see
 from edgebox.files.compression.newfile import TEMPORARY
@@ -289,11 +288,3 @@ def test_a_change_of_the_record_is_no_check_of_the_body(
     store.purge(Purge(kind=Kind.KEY, value=KEY, mode=Mode.EXPIRE), rig.now)
     assert sheet_of(rig).boot == b"another boot 123"
     assert rig.bodies(store=store) == []
-
-
-def test_labels_of_files_are_those_of_their_variants(rig: Rig, tmp_path: Path) -> None:
-    rig.vary("de", b"de")
-    rig.vary("fr", b"fr")
-    entry = rig.entry("Vary: X-Language", asked=("X-Language: fr",))
-    assert rig.path(entry=entry).name.endswith(label_of(entry.variant).hex())
-    assert rig.path(entry=entry).exists()

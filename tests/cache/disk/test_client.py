@@ -138,7 +138,7 @@ async def test_a_directory_that_cannot_be_used_is_warned_of_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "AGAIN", 0.01)
-    point = mounted("size=8m,ro")
+    point = mounted("size=16m,ro")
     disk = make(point)
     assert not disk.enabled
     async with trio.open_nursery() as nursery:
@@ -167,7 +167,7 @@ async def test_a_purge_while_there_was_no_store_is_made_up_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "AGAIN", 0.01)
-    point = mounted("size=8m")
+    point = mounted("size=16m")
     before = make(point)
     before.keep(KEY, entry, b"body", before.mark())
     before.close()

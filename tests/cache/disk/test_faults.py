@@ -27,7 +27,7 @@ def resume(rig: Rig) -> None:
 
 
 def test_a_full_disk_stops_writing_and_nothing_else(make_rig: MakeRig, mounted: Mounted) -> None:
-    rig = make_rig(mounted("size=4m"), limit=1 << 30)
+    rig = make_rig(mounted("size=12m"), limit=1 << 30)
     kept = [b"http://kept/%d" % number for number in range(3)]
     for key in kept:
         assert rig.keep(body_of(key, 1, 90_000), key=key) is Outcome.STORED
@@ -55,18 +55,18 @@ def test_a_full_disk_stops_writing_and_nothing_else(make_rig: MakeRig, mounted: 
 
 
 def test_every_full_disk_is_warned_of_once(make_rig: MakeRig, mounted: Mounted) -> None:
-    rig = make_rig(mounted("size=4m"), limit=1 << 30)
+    rig = make_rig(mounted("size=12m"), limit=1 << 30)
     for times in (1, 1, 1, 2):
         resume(rig)
         if times == 2:
             assert rig.keep(b"small") is Outcome.STORED
-        assert rig.keep(bytes(3_000_000)) is Outcome.DISK_FULL
+        assert rig.keep(bytes(6_000_000)) is Outcome.DISK_FULL
         assert len(rig.warnings) == times
 
 
 @pytest.mark.parametrize("inodes", [11, 12])
 def test_no_inodes_left_is_a_full_disk(make_rig: MakeRig, mounted: Mounted, inodes: int) -> None:
-    rig = make_rig(mounted(f"size=8m,nr_inodes={inodes}"), limit=1 << 30)
+    rig = make_rig(mounted(f"size=16m,nr_inodes={inodes}"), limit=1 << 30)
     outcomes = {rig.keep(b"x", key=b"http://a/%d" % number) for number in range(20)}
     assert outcomes == {Outcome.STORED, Outcome.DISK_FULL, Outcome.PAUSED}
     assert sum(bool(rig.bodies(b"http://a/%d" % number)) for number in range(20)) > 0
@@ -110,7 +110,7 @@ def test_what_a_read_only_disk_cannot_purge_is_not_served(read_only: Rig) -> Non
 
 
 def test_a_directory_that_cannot_be_written_is_an_error_at_the_start(mounted: Mounted) -> None:
-    directory = mounted("size=4m,ro")
+    directory = mounted("size=12m,ro")
     with pytest.raises(OSError, match="Read-only"):
         Store(Settings(os.fsencode(directory), 1 << 20), print)
 

@@ -206,7 +206,7 @@ def test_it_ends_when_the_directory_is_emptied(rig: Rig, open_house: OpenHouse) 
 def test_a_full_disk_gets_room(
     make_rig: MakeRig, open_house: OpenHouse, mounted: Callable[[str], Path]
 ) -> None:
-    rig = make_rig(mounted("size=8m"), limit=1 << 30)
+    rig = make_rig(mounted("size=16m"), limit=1 << 30)
     house = open_house(rig)
     house.wait(lambda report: report.surveys)
     number = 0

@@ -60,6 +60,14 @@ def test_many_names_do_not_wait_for_the_flush(sender: NoteSender, receiver: Note
     assert len(note.names) == ENOUGH
 
 
+def test_no_name_is_lost_however_many_there_are(sender: NoteSender, receiver: NoteReceiver) -> None:
+    names = {name(number) for number in range(2000)}
+    for one in names:
+        sender.use(one)
+    sender.flush()
+    assert {one for note in receiver.receive(99) for one in note.names} == names
+
+
 def test_what_nobody_takes_is_kept(sender: NoteSender, directory: int) -> None:
     sender.look(name(1))
     sender.flush()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgebox.cache.answer import Instant
-from edgebox.cache.disk.purge import Kind, Mode, Purge, apply, covers, hardest
+from edgebox.cache.disk.purge import Kind, Mode, Purge, PurgeSet, apply, covers, hardest
 from edgebox.cache.entry import StoredResponse
 
 KEY = b"http://example.com/news/today?page=2"
@@ -33,6 +35,7 @@ def entry(keep: Keep) -> StoredResponse:
         (Kind.TAG, b"scripts", b"", False),
         (Kind.GROUP, b"scripts", b"http://example.com", True),
         (Kind.GROUP, b"scripts", b"http://example.co", False),
+        (Kind.GROUP, b"scripts", b"http://example.com/news", False),
         (Kind.GROUP, b"scripts", b"https://example.com", False),
         (Kind.GROUP, b"news", b"http://example.com", False),
     ],
@@ -68,6 +71,30 @@ def test_a_purge_before_a_reboot_is_as_long_ago_after_it(later: Callable[..., In
     purge = Purge(kind=Kind.EVERYTHING, wall=then.wall, steady=then.steady, boot=b"a" * 16)
     assert purge.at(now, b"a" * 16) == then
     assert now.steady - purge.at(now, b"b" * 16).steady == pytest.approx(50.0)
+
+
+NAMES = [b"", b"a", b"news", b"front", b"scripts", b"http://example.com/", KEY, KEY + b"0"]
+ORIGINS = [b"", b"http://example.com", b"http://example.org"]
+purges = st.builds(
+    Purge,
+    kind=st.sampled_from(Kind),
+    value=st.sampled_from(NAMES),
+    origin=st.sampled_from(ORIGINS),
+    mode=st.sampled_from(Mode),
+    tick=st.integers(0, 20),
+)
+
+
+@given(st.lists(purges), st.integers(0, 20))
+def test_a_set_knows_what_its_purges_would_do_one_by_one(
+    keep: Keep, given: list[Purge], born: int
+) -> None:
+    lines = ("Surrogate-Key: news front", 'Cache-Groups: "scripts", "a"')
+    entry = keep("Cache-Control: max-age=600", *lines)
+    given = sorted(given, key=lambda purge: purge.tick)
+    one_by_one = {p.mode for p in given if p.tick > born and covers(p, KEY, entry)}
+    together = PurgeSet(given).concerning(KEY, entry, born)
+    assert {purge.mode for purge in together} == one_by_one
 
 
 def test_the_hardest_mode_wins() -> None:

@@ -232,6 +232,26 @@ def test_a_fetch_that_outlived_the_ring_is_refused(
         assert seen_all.since(born) is None
 
 
+def test_purges_are_known_as_the_ring_goes_round(
+    log: PurgeLog, open_log: Open, entry: StoredResponse, now: Instant
+) -> None:
+    """To who has followed it all the time, and to who comes in the middle."""
+    for number in range(ring.RECORDS + 50):
+        born = log.mark()
+        value = b"news" if number % 100 == 0 else b"%d" % number
+        log.add(Purge(kind=Kind.TAG, value=value), now, durable=False)
+        if number % 20 == 0:
+            log.carried_out(max(log.pending()) - 10)
+        if number % 100 == 0:
+            assert log.judge(KEY, entry, born, now) is None
+            assert log.refuses(KEY, entry, born)
+        if number % 1000 == 0:
+            late = open_log()
+            assert late.judge(KEY, entry, born, now) is None
+            assert late.pending() == log.pending()
+            assert not late.refuses(KEY, entry, late.mark())
+
+
 def test_what_came_since_can_be_asked(log: PurgeLog, now: Instant) -> None:
     mark = log.mark()
     assert log.since(mark) == ()
@@ -251,7 +271,7 @@ def test_what_names_too_much_is_an_error(log: PurgeLog, now: Instant) -> None:
 def test_a_full_disk_takes_purges(
     mounted: Callable[[str], Path], entry: StoredResponse, now: Instant
 ) -> None:
-    directory = mounted("size=4m")
+    directory = mounted("size=10m")
     log = PurgeLog(os.fsencode(directory), BOOT)
     with suppress(OSError), (directory / "rest").open("wb", 0) as file:
         while True:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from edgebox.cache.disk import lock as lock_module
+from edgebox.cache.disk.outcome import Busy
 from edgebox.cache.disk.space import SLOTS, Space, Taken
 
 LIMIT = 100
@@ -135,6 +137,27 @@ def test_nothing_goes_below_nothing(space: Space) -> None:
     assert space.taken() == Taken(0, 0)
     space.charge(3, 20)
     space.settle(3, 0)
+    assert space.taken() == Taken(0, 0)
+
+
+def test_nobody_changes_anything_while_another_is_at_it(
+    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_module, "PATIENCE", 0.01)
+    fd = os.open(tmp_path / "space", os.O_RDWR)
+    with lock_module.locked(fd):
+        for change in (
+            lambda: space.reserve(1),
+            lambda: space.charge(0, 1),
+            lambda: space.credit(0, 1),
+            lambda: space.settle(0, 1),
+            space.finish_count,
+            space.reclaim,
+        ):
+            with pytest.raises(Busy):
+                change()
+        space.release(0)  # one's own slot is nobody else's
+    os.close(fd)
     assert space.taken() == Taken(0, 0)
 
 

@@ -411,6 +411,20 @@ def test_a_validation_begun_before_a_purge_renews_nothing(rig: Rig, purge: Purge
     assert rig.bodies() == []
 
 
+def test_a_worker_can_ask_what_others_purged(rig: Rig) -> None:
+    """For what it has in RAM."""
+    other, mark = rig.open(), rig.store.mark()
+    assert rig.store.since(mark) == ()
+    assert not rig.store.key_purged(KEY, mark)
+    other.purge(Purge(kind=Kind.TAG, value=b"t", mode=Mode.EXPIRE), rig.now)
+    other.purge(Purge(kind=Kind.KEY, value=KEY), rig.now)
+    (purge,) = rig.store.since(mark) or ()
+    assert (purge.kind, purge.value, purge.mode) == (Kind.TAG, b"t", Mode.EXPIRE)
+    assert mark < purge.tick < rig.store.mark()
+    assert rig.store.key_purged(KEY, mark)
+    assert not rig.store.key_purged(KEY, rig.store.mark())
+
+
 def test_a_purge_that_cannot_be_written_down_leaves_nothing_to_be_found(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
