@@ -62,9 +62,10 @@ def tell(what: str, value: str) -> None:
 
 
 def fill(store: Store, count: int) -> None:
+    entries = [entry_of(number) for number in range(TAGS)]
     began, processor = time.monotonic(), time.process_time()
     for number in range(count):
-        outcome = store.keep(key_of(number), entry_of(number), BODY, store.mark())
+        outcome = store.keep(key_of(number), entries[number % TAGS], BODY, store.mark())
         assert outcome is Outcome.STORED, outcome
     each = 1e6 / count
     elapsed, used = time.monotonic() - began, time.process_time() - processor
@@ -130,7 +131,7 @@ def processor_time(pid: int) -> float:
 def go_round(directory: Path, limit: int, what: str) -> None:
     began = time.monotonic()
     with housekeeper(directory, limit) as process:
-        report = wait_for(process, lambda report: report.surveys)
+        report = wait_for(process, lambda report: report.surveys and not report.purges)
         elapsed = time.monotonic() - began
         used, memory = processor_time(process.pid), report.memory / (1 << 20)
         tell(what, f"{elapsed:.1f} s, processor {used:.1f} s, {memory:.0f} MiB resident")

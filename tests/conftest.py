@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,17 @@ settings.register_profile(
 )
 settings.register_profile("deep", parent=settings.get_profile("fast"), max_examples=2000)
 settings.load_profile("fast")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where EDGEBOX_NO_SKIP is set, a test that skips itself has failed."""
+    report = yield
+    if report.skipped and os.environ.get("EDGEBOX_NO_SKIP") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped where nothing may be: {report.longrepr}"
+    return report
+
 
 HELLO = b"<!doctype html><title>hello</title><p>hello\n"
 

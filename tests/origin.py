@@ -165,22 +165,23 @@ def before(
 
 
 class Clocks:
-    """What the epoch reads the time from; `age` lets it pass."""
+    """What the epoch reads the time from: it stands still but for what `age` lets pass."""
 
     CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
 
     def __init__(self) -> None:
+        self.begun = int(time.time()) + 0.5
         self.wall = 0
         self.steady = 0
 
     def time(self) -> float:
-        return time.time() + self.wall
+        return self.begun + self.wall
 
     def monotonic(self) -> float:
-        return time.monotonic() + self.steady
+        return time.monotonic()  # what files are watched by goes on
 
     def clock_gettime(self, clock: int) -> float:
-        return time.clock_gettime(clock) + self.steady
+        return 1000.5 + self.steady
 
 
 @asynccontextmanager
@@ -193,7 +194,7 @@ async def proxied(app: App, **tables: dict[str, object]) -> AsyncIterator[tuple[
 
 @asynccontextmanager
 async def running(config: Config) -> AsyncIterator[Server]:
-    """A server whose time `age` can move on."""
+    """A server whose time stands still but for `age`."""
     with pytest.MonkeyPatch.context() as patch:
         clocks = Clocks()
         patch.setattr(edgebox.epoch, "time", clocks)
@@ -222,11 +223,3 @@ async def ask_all(server: Server, count: int, target: str = "/", *fields: str) -
             for _ in range(count):
                 nursery.start_soon(ask)
     return answers
-
-
-async def turn(server: Server) -> None:
-    """Until the next second has begun: what is remembered of this one is forgotten."""
-    number = server.worker.epoch.number
-    with trio.fail_after(PATIENCE):
-        while server.worker.epoch.number == number:
-            await trio.sleep(0.01)

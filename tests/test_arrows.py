@@ -37,7 +37,7 @@ def reaches(found: set[str], *targets: str) -> set[str]:
 
 
 CACHE_POLICY = (
-    "answer", "directives", "entry", "fields", "freshness", "invalidate", "key", "purges",
+    "answer", "coding", "directives", "entry", "explain", "fields", "freshness", "invalidate", "key", "purges",
     "reasons", "revalidate", "rules", "serving", "status", "storing", "structured", "tags",
     "targeted", "vary",
 )  # fmt: skip

@@ -20,7 +20,7 @@ from edgebox.cache.answering import from_incoming, from_passed, from_spool, told
 from edgebox.cache.coder import Coder
 from edgebox.cache.coding import name_originals
 from edgebox.cache.entry import StoredResponse
-from edgebox.cache.explain import Exhibit, explain_stored
+from edgebox.cache.explain import explain_stored
 from edgebox.cache.fetching import Fetcher
 from edgebox.cache.flight import (
     Ask,
@@ -34,7 +34,7 @@ from edgebox.cache.flight import (
 )
 from edgebox.cache.heads import ask_head
 from edgebox.cache.invalidate import find_invalidated, is_safe
-from edgebox.cache.keeping import KeptAnswers, choose_kept
+from edgebox.cache.keeping import KeptAnswers, choose_kept, exhibit
 from edgebox.cache.key import primary_key
 from edgebox.cache.purges import Purge, RecentPurges, Scope, origin_of
 from edgebox.cache.reasons import ServeReason
@@ -76,6 +76,7 @@ class Engine:
         self._clock = clock
         self._counts: Counter[str] = Counter()
         self._answers = KeptAnswers(self._coder, clock, self._counts)
+        fetcher.when_stored = self._answers.prepare
         # Whether requests of the express lane have this field, of those that Vary names.
         self.sees: Callable[[bytes], bool] = lambda name: False
 
@@ -143,6 +144,8 @@ class Engine:
             return self._answers.send(ask, decision)
         if decision.serve is Serve.REFUSE:
             return told(504, cache_status(ask.policy.name, Handling(decision.reason)))
+        if decision.reason is ServeReason.OPERATOR_BYPASS:
+            return await self._pass(ask.request, ask.policy, ask.fetch, decision.reason)
         if ask.request.method == b"HEAD":
             return await ask_head(ask, self._tiers, self._answers, self._clock)
         return await self._fly(ask)
@@ -273,15 +276,7 @@ class Engine:
     async def explain(self, request: Request, policy: RoutePolicy) -> dict[str, object]:
         """What is stored for a GET, and what it would get now and why."""
         ask = await self.consider(request, policy, _fetch_nothing)
-        exhibits = [
-            Exhibit(
-                kept.entry,
-                kept.size,
-                "disk" if kept.content is None else "ram",
-                {coding.decode(): len(body) for coding, body in kept.coded.items() if body},
-            )
-            for kept in ask.variants
-        ]
+        exhibits = [exhibit(kept) for kept in ask.variants]
         chosen = ask.variants.index(ask.kept) if ask.kept is not None else None
         decision = ask.decision
         if not policy.enabled:

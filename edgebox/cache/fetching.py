@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -20,6 +21,7 @@ from edgebox.cache.purges import Purge, RecentPurges
 from edgebox.cache.reasons import Cause, StoreReason
 from edgebox.cache.revalidate import CONDITIONS, renew, select_renewed, validation_fields
 from edgebox.cache.serving import failure_of, may_serve_stale
+from edgebox.cache.shelf import Kept
 from edgebox.cache.spool import Spool, SpoolRules
 from edgebox.cache.storing import may_store
 from edgebox.cache.tiers import Tiers
@@ -55,6 +57,7 @@ class Fetcher:
         self._clock = clock
         self._limits = limits
         self._bug = bug
+        self.when_stored: Callable[[Ask, Kept], None] = lambda ask, kept: None
         self._flights: dict[bytes, list[Flight]] = {}
         self._passes: dict[bytes, float] = {}
 
@@ -73,7 +76,7 @@ class Fetcher:
         waits for an answer that is known by now not to fit, or to be gone in part.
         """
         asked = ask.request.headers
-        if self._passes_by(ask) or (ask.policy.rules.request_directives and _asks_anew(asked)):
+        if self._is_for_one(ask) or (ask.policy.rules.request_directives and _asks_anew(asked)):
             return None
         for flight in self._flights.get(ask.key, ()):
             outcome = flight.outcome
@@ -87,7 +90,7 @@ class Fetcher:
     def lead(self, ask: Ask) -> Flight:
         """Ask the upstream. Others may join, unless they are better off on their own."""
         flight = Flight(ask.request.headers, self._purges.mark)
-        passing = self._passes_by(ask)
+        passing = self._is_for_one(ask)
         if not passing:
             self._flights.setdefault(ask.key, []).append(flight)
         self._nursery.start_soon(self._fly, flight, ask, passing)
@@ -119,8 +122,17 @@ class Fetcher:
     def statistics(self) -> dict[str, int]:
         return {"flights": sum(map(len, self._flights.values())), "passes": len(self._passes)}
 
-    def _passes_by(self, ask: Ask) -> bool:
-        """Whether this key's last answer was one that nobody else could use."""
+    def _is_for_one(self, ask: Ask) -> bool:
+        """Whether others had better not wait for what comes for this request.
+
+        By its own words, or because this key's last answer was one that nobody else could use.
+        Most answers to requests with Authorization are not stored (RFC 9111 §3.5).
+        """
+        asked = ask.request.headers
+        if b"authorization" in asked:
+            return True
+        if ask.policy.rules.request_directives and b"no-store" in parse_request(asked):
+            return True
         until = self._passes.get(ask.key)
         if until is None:
             return False
@@ -222,7 +234,8 @@ class Fetcher:
         self, flight: Flight, ask: Ask, entry: StoredResponse, incoming: Incoming, answer: Answer
     ) -> None:
         limit, tiers = self._limits.object_size, self._tiers
-        spool = Spool(SpoolRules(limit, tiers.room, tiers.open_overflow, flight.waiting))
+        overflow = partial(tiers.open_overflow, incoming.length)
+        spool = Spool(SpoolRules(limit, tiers.room, overflow, flight.waiting))
         flight.land(Shared(entry, spool, incoming.length, answer))
         try:
             await self._fill(spool, incoming)
@@ -253,8 +266,11 @@ class Fetcher:
         spool.trailers = incoming.trailers
 
     async def _store(self, flight: Flight, ask: Ask, entry: StoredResponse, spool: Spool) -> None:
-        if not self._purges.since(flight.mark, ask.key, entry):
-            await self._tiers.put(ask.key, entry, spool, ask.policy.rules.variants)
+        if self._purges.since(flight.mark, ask.key, entry):
+            return
+        kept = await self._tiers.put(ask.key, entry, spool, ask.policy.rules.variants)
+        if kept is not None:
+            self.when_stored(ask, kept)
 
     def _has_better(self, ask: Ask, answer: Answer) -> bool:
         """Whether a failure is better answered by what is stored, though that is stale."""

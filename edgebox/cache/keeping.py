@@ -9,6 +9,7 @@ from dataclasses import replace
 from edgebox.cache.answer import Instant
 from edgebox.cache.answering import face_of, from_kept
 from edgebox.cache.coder import Coder
+from edgebox.cache.explain import Exhibit
 from edgebox.cache.flight import Ask, RoutePolicy
 from edgebox.cache.serving import Failure, Serve, ServeDecision, may_serve_stale
 from edgebox.cache.shelf import Kept
@@ -28,6 +29,13 @@ def choose_kept(variants: Sequence[Kept], asked: Headers) -> Kept | None:
     return variants[index] if index is not None else None
 
 
+def exhibit(kept: Kept) -> Exhibit:
+    """What is stored, as it is told to operators."""
+    place = "disk" if kept.content is None else "ram"
+    coded = {coding.decode(): len(body) for coding, body in kept.coded.items() if body}
+    return Exhibit(kept.entry, kept.size, place, coded)
+
+
 class KeptAnswers:
     """Renders what is stored, has it coded where a client would like that, and counts."""
 
@@ -45,6 +53,12 @@ class KeptAnswers:
         if face.wish is not None:
             self._coder.wish_nowait(key, kept, face.wish)
         return from_kept(kept, face, request, handling, policy.name, now)
+
+    def prepare(self, ask: Ask, kept: Kept) -> None:
+        """What `ask` brought was stored: the next who asks alike is to get it coded."""
+        wish = face_of(kept, ask.request.headers, ask.policy.coding).wish
+        if wish is not None:
+            self._coder.wish_nowait(ask.key, kept, wish)
 
     def send(self, ask: Ask, decision: ServeDecision, asked: int | None = None) -> Response:
         """What is stored for `ask`; `asked`: the upstream's status, where it was asked first."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakKeyDictionary
@@ -63,14 +63,14 @@ class Waiting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SpoolRules:
-    """`limit` octets stay in RAM; `overflow()` gives a file for more, if it can.
+    """`limit` octets stay in RAM; `overflow()` opens a file for more, if it can.
 
     `waiting`: those who have not begun to read, and may still want the first octet.
     """
 
     limit: int
     room: Room
-    overflow: Callable[[], Overflow | None]
+    overflow: Callable[[], Awaitable[Overflow | None]]
     waiting: Waiting
 
 
@@ -170,7 +170,7 @@ class Spool:
 
     async def _spill(self) -> None:
         """Move what is in RAM to a file, if there can be one."""
-        overflow = self._rules.overflow()
+        overflow = await self._rules.overflow()
         self._files = overflow is not None and await trio.to_thread.run_sync(
             overflow.write, b"".join(self._parts)
         )
@@ -192,11 +192,11 @@ class Spool:
         """Drop what every reader has had, and wait for the slowest where that is not enough."""
         started = trio.current_time()
         while self._parts and self._is_full(coming):
-            if not self.positions:
-                if not self._rules.waiting.count:
-                    raise StreamBroken("nobody is left to read it")
+            if self._rules.waiting.count:  # they are about to run, and begin at the first octet
                 await trio.lowlevel.checkpoint()
                 continue
+            if not self.positions:
+                raise StreamBroken("nobody is left to read it")
             slowest = min(self.positions.values())
             passed = bisect_right(self._starts, slowest) - 1
             if slowest >= self.size:

@@ -38,26 +38,31 @@ class Tiers:
         """The variants of `key`, wherever they are."""
         return list(self._shelf.find(key))
 
-    def open_overflow(self) -> Overflow | None:
-        """A file for an answer that outgrows RAM; None where there is no disk tier."""
+    async def open_overflow(self, size: int | None) -> Overflow | None:
+        """A file for an answer that outgrows RAM, of `size` octets if that is known.
+
+        None where there is no disk tier.
+        """
         return None
 
-    async def put(self, key: bytes, entry: StoredResponse, spool: Spool, most: int) -> None:
+    async def put(self, key: bytes, entry: StoredResponse, spool: Spool, most: int) -> Kept | None:
         """Store a whole answer in place of the variant that it is another version of.
 
-        At most `most` variants of a URL stay.
+        At most `most` variants of a URL stay. None: it found no place.
         """
         octets = spool.octets()
         if octets is None:
-            return
+            return None
+        kept = Kept(entry, len(octets), octets)
         variants = list(self._shelf.find(key))
-        replaced = [kept for kept in variants if kept.entry.variant == entry.variant]
-        self._shelf.put(key, Kept(entry, len(octets), octets), replaced)
+        replaced = [old for old in variants if old.entry.variant == entry.variant]
+        self._shelf.put(key, kept, replaced)
         shelved = list(self._shelf.find(key))
-        for index in surplus_variants([kept.entry.date for kept in shelved], most):
+        for index in surplus_variants([each.entry.date for each in shelved], most):
             self._shelf.drop(key, shelved[index])
         if variants:
             self._changed()
+        return kept if kept in self._shelf.find(key) else None
 
     async def abandon(self, spool: Spool) -> None:
         """Give back what a spool holds on disk, if it was not stored."""

@@ -7,8 +7,11 @@ nothing else; what cannot be written is held up to a bound, then dropped and cou
 from __future__ import annotations
 
 import os
+import threading
 
 import trio
+
+PATIENCE = 1.0  # seconds that a write under way may still take when the process ends
 
 
 class Sink:
@@ -28,6 +31,8 @@ class Sink:
         self._waiting: list[bytes] = []  # batches not yet written
         self._held = 0
         self._more = trio.Event()
+        self._idle = threading.Event()  # set while no thread writes
+        self._idle.set()
         self.pieces: list[bytes] = []
         self.add = self.pieces.append
         self.dropped = 0  # batches' octets lost since the start
@@ -78,15 +83,20 @@ class Sink:
                 batch = b"".join(self._waiting)
                 self._waiting.clear()
                 # Abandoned on cancel: a stuck pipe must not hold up the end of the process.
-                lost = await trio.to_thread.run_sync(
-                    _write_all, self._fd, batch, abandon_on_cancel=True
-                )
+                self._idle.clear()
+                lost = await trio.to_thread.run_sync(self._write, batch, abandon_on_cancel=True)
                 self._held -= len(batch)
                 self.dropped += lost
 
     def close(self) -> None:
-        """Write what is left if that does not block, then close."""
+        """Write what is left if that does not block, then close.
+
+        A thread that is stuck in a write keeps its descriptor: closed under its hands, the
+        number could be another file's by the time it goes on.
+        """
         self.flush()
+        if not self._idle.wait(PATIENCE):
+            return
         batch, self._waiting = b"".join(self._waiting), []
         if batch and self._fd >= 0:
             os.set_blocking(self._fd, False)  # the process is ending: a stuck pipe loses
@@ -94,6 +104,12 @@ class Sink:
         if self._fd >= 0 and self._target != "-":
             os.close(self._fd)
         self._fd = -1
+
+    def _write(self, batch: bytes) -> int:
+        try:
+            return _write_all(self._fd, batch)
+        finally:
+            self._idle.set()
 
     def statistics(self) -> dict[str, int]:
         return {"held": self._held, "dropped": self.dropped}

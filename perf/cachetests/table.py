@@ -42,9 +42,11 @@ def _page(
 ) -> Iterator[str]:
     yield "# The public suite for HTTP caches"
     yield ""
-    yield f"Written by `python -m perf.cachetests`. Suite: {version}. edgebox with its defaults,"
-    yield "`edgebox serve --upstream`; all others as the suite's authors published them, each with"
-    yield "the configuration that they chose. It compares behaviours and is no conformance score."
+    yield f"Written by `python -m perf.cachetests`. Suite: {version}."
+    yield ""
+    yield "edgebox with its defaults, `edgebox serve --upstream`; all others as the suite's authors"
+    yield "published them, each with the configuration that they chose. It compares behaviours and"
+    yield "is no conformance score."
     yield ""
     proxy = {kind: [c for c in listing.tests if c.kind == kind and not c.cdn] for kind in ASSERTED}
     cdn = [c for c in listing.tests if c.kind in ASSERTED and c.cdn]

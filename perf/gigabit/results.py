@@ -106,7 +106,7 @@ def phase(seconds: Sequence[Second], clients: int, base: int) -> Phase | None:
     return Phase(
         clients=clients,
         seconds=time,
-        whole_after=sum(s.seconds for s in own if not s.steady),
+        whole_after=sum(s.seconds for s in own if s.taking < clients),
         mb_per_s=rate(lambda s: s.wire) / 1e6,
         payload_mb_per_s=rate(lambda s: s.payload) / 1e6,
         drops_per_s=rate(lambda s: s.drops),

@@ -2,8 +2,8 @@
 
 As in `perf.peers`: one worker, sendfile, open files remembered, long-lived connections, each
 as its own documentation has it for large files and many clients. Slow readers are left alone,
-since ten thousand clients of a gigabit get 11 kB a second each, and some wait long for
-their turn. With `looks`, each request has its file looked at anew: one stat a request.
+since ten thousand clients of a gigabit get 11 kB a second each, and some wait long for their
+turn. With `looks`, each request has its file looked at anew: one stat a request.
 
 Pure. They listen on every address of their namespace, which has the wire's and a loopback.
 """
@@ -105,7 +105,7 @@ server.max-keep-alive-requests = 65535
 server.max-keep-alive-idle = {PATIENCE}
 server.max-write-idle = {PATIENCE}
 server.max-fds = {s.descriptors}
-server.max-connections = {s.descriptors // 2}
+server.max-connections = {s.connections}  # which share the file's descriptor
 server.listen-backlog = 4096
 mimetype.assign = ( ".html" => "text/html" )
 {log}"""

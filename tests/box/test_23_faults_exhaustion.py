@@ -7,7 +7,6 @@ and in this very process; limits are set low so that they strike soon.
 from __future__ import annotations
 
 import re
-import resource
 import socket
 import struct
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from pathlib import Path
 import pytest
 import trio
 
-from edgebox.listen.acceptor import BACK_OFF
 from tests.box.conftest import Arena
 from tests.conftest import HELLO
 from tests.wire import PATIENCE, Client, Server, count_answers, first_status, request
@@ -287,78 +285,7 @@ async def test_46_a_client_that_never_stops_sending_is_cut_off(arena: Arena) -> 
             await server.wait_rest()
 
 
-@contextmanager
-def no_descriptors_left() -> Iterator[None]:
-    """Nothing more can be opened in this process."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with open("/dev/null", "rb") as lowest_free:
-        number = lowest_free.fileno()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-async def hold(server: Server, client: Client) -> None:
-    """Keep the server waiting for the rest of a head, so that `client` is not idle."""
-    await client.send(b"GET /a.txt HT")
-    with trio.fail_after(PATIENCE):
-        while not server.worker.admission.tasks:
-            await trio.sleep(0.002)
-
-
-@slow
-async def test_47_accept_without_descriptors_backs_off_and_makes_room(arena: Arena) -> None:
-    async with arena() as server, server.connect() as busy, server.connect() as idle:
-        await hold(server, busy)
-        await idle.send(request("/"))
-        await idle.read_answer()
-        with socket.socket() as late, no_descriptors_left():
-            late.connect(("127.0.0.1", server.port))
-            late.send(request("/"))
-            assert await idle.closed()  # which made room for the one who waited
-            with trio.fail_after(PATIENCE):
-                await trio.lowlevel.wait_readable(late)
-            assert late.recv(65536).endswith(HELLO)
-
-
-@slow
-async def test_47_accept_does_not_spin_and_service_returns(arena: Arena) -> None:
-    async with arena() as server, server.connect() as busy:
-        await hold(server, busy)
-        with socket.socket() as late:
-            with no_descriptors_left():
-                late.connect(("127.0.0.1", server.port))
-                late.send(request("/"))
-                await trio.sleep(1)
-                starved = server.worker.counters.starved
-                assert 2 <= starved <= 1 / BACK_OFF + 5
-                await busy.send(b"TP/1.1\r\nHost: x\r\n\r\n")
-                assert (await busy.read_answer()).status == 503  # opening it, too, takes one
-            with trio.fail_after(PATIENCE):
-                await trio.lowlevel.wait_readable(late)
-            assert late.recv(65536).endswith(HELLO)
-        await busy.send(request("/a.txt"))
-        assert (await busy.read_answer()).status == 200
-
-
-async def test_48_no_descriptor_to_open_with_is_503_and_forgotten_at_once(arena: Arena) -> None:
-    async with arena() as server, server.connect() as client:
-        await client.send(request("/"))
-        assert (await client.read_answer()).status == 200
-        with no_descriptors_left():
-            for target in ("/a.txt", "/none", "/sub/", "/big.bin"):
-                for _ in range(3):
-                    await client.send(request(target))
-                    assert (await client.read_answer()).status == 503, target
-            await client.send(request("/"))
-            assert (await client.read_answer()).body == HELLO  # in RAM: needs none
-        for target, status in (("/a.txt", 200), ("/none", 404), ("/sub/", 200), ("/big.bin", 200)):
-            await client.send(request(target))
-            assert (await client.read_answer()).status == status, target
-
-
 def test_no_class_of_this_section_is_missing() -> None:
     covered = {int(found[1]) for name in globals() if (found := re.match(r"test_(\d\d)_", name))}
-    assert covered == set(range(38, 49))  # 49 is of HTTP/2, which is not spoken here
+    # 47 and 48 are in test_24_descriptors.py; 49 is of HTTP/2, which is not spoken here.
+    assert covered == set(range(38, 47))

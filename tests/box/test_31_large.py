@@ -118,3 +118,19 @@ def test_a_file_that_shrinks_while_it_is_sent_cuts_the_answer_and_is_logged(
     line = 'error: 127.0.0.1: "GET /shrinking.bin HTTP/1.1" cut off: file shrank'
     wait_until(lambda: line in log.read_text())
     assert ask(box, "/shrinking.bin", method="HEAD").headers["content-length"] == str(rest)
+
+
+def test_a_large_file_does_not_go_through_memory(start: Start, root: Path) -> None:
+    size = 300 * 1024 * 1024
+    with (root / "large.bin").open("wb") as file:
+        file.truncate(size)
+    box = start("--root", str(root))
+
+    def peak() -> int:
+        status = Path(f"/proc/{box.process.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
+
+    ask(box, "/big.bin")
+    before = peak()
+    assert len(ask(box, "/large.bin").body) == size
+    assert peak() - before < size // 10

@@ -164,6 +164,19 @@ async def test_a_request_that_spoils_an_answer_does_not_spoil_it_for_others() ->
         assert len(origin.calls) == 2
 
 
+@pytest.mark.parametrize("field", ["Authorization: Basic eDp5", "Cache-Control: no-store"])
+async def test_nobody_waits_for_a_request_whose_answer_is_its_own(field: str) -> None:
+    async def app(call: Call) -> None:
+        await wait_until(lambda: len(origin.calls) == 3)
+        await call.answer(HOUR, body=b"x")
+
+    async with proxied(app) as (server, origin), trio.open_nursery() as nursery:
+        nursery.start_soon(server.get, "/a", field)
+        await wait_until(lambda: len(origin.calls) == 1)
+        nursery.start_soon(server.get, "/a")
+        nursery.start_soon(server.get, "/a", field)
+
+
 async def test_variants_of_a_cold_url_are_fetched_once_each_and_at_the_same_time() -> None:
     """Who learns from the first answer that it is not for them is not served one by one."""
     languages = ("de", "fr", "it")

@@ -114,6 +114,16 @@ async def test_clients_cannot_make_the_app_work_where_that_is_switched_off() -> 
         assert (await server.get("/a", "Cache-Control: no-cache", "Pragma: no-cache")).body == b"1"
 
 
+async def test_who_bears_a_certain_cookie_gets_nothing_stored() -> None:
+    async with proxied(numbered, route={"bypass_cookies": ("wp_*",)}) as (server, origin):
+        await server.get("/a")
+        for _ in range(2):
+            mine = await server.get("/a", "Cookie: a=b; wp_user=1", 'If-None-Match: "1"')
+            assert member(mine) == ["fwd=bypass", "fwd-status=200", "detail=operator-bypass"]
+        assert [call.headers.get("if-none-match") for call in origin.calls] == [None, '"1"', '"1"']
+        assert (await server.get("/a", "Cookie: a=b")).body == b"1"
+
+
 # --- validation -------------------------------------------------------------------------------
 
 

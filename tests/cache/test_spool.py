@@ -67,14 +67,12 @@ def room() -> Room:
 def make(room: Room, tmp_path: Path) -> Make:
     """make(limit, disk=None): a spool, with a disk of so many octets if any."""
 
-    def build(limit: int, disk: int | None = None, waiting: int = 0) -> Spool:
-        tally = Tally()
-        tally.count = waiting
+    def build(limit: int, disk: int | None = None, tally: Tally | None = None) -> Spool:
 
-        def overflow() -> TemporaryFile | None:
+        async def overflow() -> TemporaryFile | None:
             return None if disk is None else TemporaryFile(tmp_path / "overflow", disk)
 
-        return Spool(SpoolRules(limit, room, overflow, tally))
+        return Spool(SpoolRules(limit, room, overflow, tally or Tally()))
 
     return build
 
@@ -299,13 +297,19 @@ async def test_a_window_that_nobody_reads_ends_the_fetch(make: Make) -> None:
 
 
 async def test_who_has_yet_to_hear_of_it_is_waited_for(make: Make) -> None:
-    spool = make(100, waiting=1)
+    tally = Tally()
+    tally.count = 1
+    spool = make(100, tally=tally)
+    early = spool.read()
     await spool.append(b"x" * 100)
+    await anext(early)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(spool.append, b"y")
         for _ in range(5):
             await trio.lowlevel.checkpoint()
+        assert spool.readable
         reader = spool.read()
+        tally.count = 0
         assert await anext(reader) == b"x" * 100
         assert await anext(reader) == b"y"
 

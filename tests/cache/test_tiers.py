@@ -12,7 +12,7 @@ from edgebox.cache.entry import StoredResponse
 from edgebox.cache.flight import Tally
 from edgebox.cache.purges import Purge, Scope
 from edgebox.cache.shelf import Kept, Shelf
-from edgebox.cache.spool import Spool, SpoolRules
+from edgebox.cache.spool import Overflow, Spool, SpoolRules
 from edgebox.cache.tiers import Tiers
 from edgebox.memory.ledger import Ledger
 from edgebox.memory.workingset import WorkingSet
@@ -36,10 +36,13 @@ class Rig:
     async def put(
         self, entry: StoredResponse, body: bytes = b"x", key: bytes = KEY, most: int = 32
     ) -> None:
-        spool = Spool(SpoolRules(1000, self.tiers.room, lambda: None, Tally()))
+        spool = Spool(SpoolRules(1000, self.tiers.room, self.no_overflow, Tally()))
         await spool.append(body)
         await self.tiers.put(key, entry, spool, most)
         spool.end()
+
+    async def no_overflow(self) -> Overflow | None:
+        return await self.tiers.open_overflow(None)
 
     def bodies(self, key: bytes = KEY) -> list[bytes | None]:
         return [kept.content for kept in self.tiers.find_in_ram(key)]
@@ -70,7 +73,7 @@ async def test_of_too_many_variants_the_oldest_go(rig: Rig, keep: Keep) -> None:
 
 
 async def test_what_is_not_whole_in_ram_is_not_stored_without_a_disk(rig: Rig, keep: Keep) -> None:
-    spool = Spool(SpoolRules(10, rig.tiers.room, rig.tiers.open_overflow, Tally()))
+    spool = Spool(SpoolRules(10, rig.tiers.room, rig.no_overflow, Tally()))
     reader = spool.read()
     await spool.append(b"x" * 10)
     await anext(reader)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from edgebox.observe.sink import Sink
 
@@ -63,6 +64,21 @@ async def test_a_stuck_pipe_costs_lines_and_nothing_else(nursery: trio.Nursery) 
     nursery.cancel_scope.cancel()
     os.close(reader)
     os.close(writer)
+
+
+async def test_a_batch_under_way_at_the_end_is_whole_before_the_file_is_closed(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log"
+    sink = Sink(str(path), 1, 100_000_000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sink.run)
+        sink.add(b"x" * 50_000_000)
+        sink.flush()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    sink.close()
+    assert path.stat().st_size == 50_000_000
 
 
 async def test_a_full_disk_is_counted(nursery: trio.Nursery) -> None:

@@ -79,11 +79,13 @@ class Caretaker:
         self.looked += 1
         now = clock.now()
         files = self._files(name)
+        if files is None:
+            return
         records = self._records(files, now)
         if any(self._judge(sheet, entry) is not entry for sheet, entry in records):
             self.purged += 1
             self._filer.change(name, self._judge, now)
-            files = self._files(name)
+            files = self._files(name) or []
             records = self._records(files, now)
         if not records:
             self._filer.change(name, lambda sheet, entry: entry, now)  # a roster of nothing
@@ -170,7 +172,7 @@ class Caretaker:
     def check(self, name: bytes) -> int:
         """Read the bodies of a key as a whole; returns their octets. What is damaged goes."""
         read = 0
-        for seen in self._files(name):
+        for seen in self._files(name) or ():
             sheet = seen.sheet
             if not isinstance(sheet, Sheet):
                 continue
@@ -190,21 +192,28 @@ class Caretaker:
         self.checked += read
         return read
 
-    def _files(self, name: bytes) -> list[Seen]:
-        """What is at a name, the roster included; damaged files go."""
+    def _files(self, name: bytes) -> list[Seen] | None:
+        """What is at a name, the roster included; damaged files go. None: it cannot be read now."""
         base = self._see(Place(name))
-        if base is None or isinstance(base.sheet, Sheet):
-            return [] if base is None else [base]
+        if not isinstance(base, Seen):
+            return None if base is Flaw.UNREADABLE else []
+        if isinstance(base.sheet, Sheet):
+            return [base]
         variants = [self._see(Place(name, label)) for label in base.sheet.labels]
-        return [base, *(seen for seen in variants if seen is not None)]
+        return [base, *(seen for seen in variants if isinstance(seen, Seen))]
 
-    def _see(self, place: Place) -> Seen | None:
+    def _see(self, place: Place) -> Seen | Flaw:
         seen = see(self._docroot, place, nowait=False)
-        if seen is Flaw.DAMAGED:
-            with suppress(FileNotFoundError):
+        assert seen is not None
+        with suppress(FileNotFoundError):
+            if seen is Flaw.DAMAGED:
                 seen = self._filer.recheck(place)
-            self.damaged += seen is Flaw.DAMAGED
-        return seen if isinstance(seen, Seen) else None
+                self.damaged += seen is Flaw.DAMAGED
+            elif seen is Flaw.UNREADABLE and self.purges.pending():
+                # It cannot be asked whether a purge concerns it, and may be readable again later.
+                self._filer.discard(place)
+                return Flaw.ABSENT
+        return seen
 
     def _records(self, files: Iterable[Seen], now: Instant) -> list[tuple[Sheet, StoredResponse]]:
         sheets = [seen.sheet for seen in files if isinstance(seen.sheet, Sheet)]

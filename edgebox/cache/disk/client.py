@@ -65,7 +65,7 @@ class DiskStore:
         self._store: Store | None = None
         self._told = ""
         self._open_at = 0.0
-        self._purge_missed = False
+        self._purges_missed = self._made_up = 0  # while there was no store
         self._process: int | None = None
         self._deaths = 0
         self._report = Report()
@@ -109,9 +109,9 @@ class DiskStore:
 
     def purge(self, purge: Purge, now: Instant, *, durable: bool = True) -> Outcome:
         if self._store is None:
-            self._purge_missed = True
-            return Outcome.DISABLED
-        return self._store.purge(purge, now, durable=durable)
+            self._purges_missed += 1  # before the next look: another thread may be opening it
+        store = self._store
+        return store.purge(purge, now, durable=durable) if store else Outcome.DISABLED
 
     def statistics(self) -> DiskStatistics:
         store = self._store.statistics() if self._store else None
@@ -151,9 +151,14 @@ class DiskStore:
         now = clock.now().steady
         if now < self._open_at:
             return
+        missed = self._purges_missed
         try:
             # What a purge did not reach must not come back with the directory.
-            self._store = Store(self._settings, self._warnings.append, dark=self._purge_missed)
+            dark = missed != self._made_up
+            self._store = store = Store(self._settings, self._warnings.append, dark=dark)
+            self._made_up = missed
+            if self._purges_missed != missed:
+                store.darken()
         except (OSError, Busy) as error:
             self._open_at = now + AGAIN
             told = f"no disk cache, tried again in {AGAIN:.0f} s: {error or 'locked'}"
@@ -162,7 +167,6 @@ class DiskStore:
                 self._told = told
         else:
             self._told = ""
-            self._purge_missed = False
 
     def _tell(self) -> None:
         with suppress(IndexError):

@@ -9,8 +9,8 @@ file gets its name: so a purge that comes in between meets the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -121,8 +121,16 @@ class Filer:
                     return Outcome.REMOVED
         return Outcome.GONE
 
+    def discard(self, place: Place) -> None:
+        """Remove whatever is there."""
+        with self._open(place.name) as drawer:
+            drawer.remove(place)
+
     def change(self, name: bytes, change: Change, now: Instant, *, durable: bool = False) -> int:
-        """Do to every variant of a key what `change` says; returns how many were changed."""
+        """Do to every variant of a key what `change` says; returns how many were changed.
+
+        What cannot be read is removed: nobody could say later what was done to it.
+        """
         try:
             with self._open(name) as drawer:
                 changed, rewritten = self._change_all(drawer, name, change, now)
@@ -155,10 +163,14 @@ class Filer:
         """The labels that stay, and those of variants too many: the oldest."""
         if len(labels) <= self._variants:
             return labels, []
-        held = [(label, sheet.entry.date) for label, _, sheet in _variants(drawer, name, labels)]
-        surplus = surplus_variants([date for _, date in held], self._variants)
-        gone = [held[i][0] for i in surplus]
-        return [label for label, _ in held if label not in gone], gone
+        held: dict[bytes, int] = {}
+        for label in labels:
+            seen = drawer.see(Place(name, label))
+            if not isinstance(seen, Flaw) and isinstance(seen.sheet, Sheet):
+                held[label] = seen.sheet.entry.date
+        surplus = surplus_variants(list(held.values()), self._variants)
+        gone = [list(held)[i] for i in surplus]
+        return [label for label in held if label not in gone], gone
 
     def _change_all(
         self, drawer: Drawer, name: bytes, change: Change, now: Instant
@@ -166,29 +178,34 @@ class Filer:
         base = drawer.see(Place(name))
         if base is Flaw.ABSENT:
             return 0, []
-        labels: tuple[bytes, ...] = ()
         files: list[tuple[Seen, Sheet]] = []
-        if not isinstance(base, Flaw):
-            if isinstance(base.sheet, Roster):
-                labels = base.sheet.labels
-                files = [(seen, sheet) for _, seen, sheet in _variants(drawer, name, labels)]
-            else:
-                files = [(base, base.sheet)]
+        labels: tuple[bytes, ...] = ()
+        sheet = None if isinstance(base, Flaw) else base.sheet
+        if isinstance(base, Seen) and isinstance(sheet, Sheet):
+            files = [(base, sheet)]
+        elif isinstance(sheet, Roster):
+            labels = sheet.labels
+            for label in labels:
+                seen = drawer.see(Place(name, label))
+                if not isinstance(seen, Flaw) and isinstance(seen.sheet, Sheet):
+                    files.append((seen, seen.sheet))
+                else:
+                    drawer.remove(Place(name, label))
         wanted = []
-        for seen, sheet in files:
-            entry = entry_now(sheet, self._boot, now)
-            wanted.append((seen, sheet, entry, change(sheet, entry)))
+        for seen, told in files:
+            entry = entry_now(told, self._boot, now)
+            wanted.append((seen, told, entry, change(told, entry)))
         if all(after is None for *_, after in wanted):
             # The base first: without it nobody finds the others.
             for place in (Place(name), *(Place(name, label) for label in labels)):
                 drawer.remove(place)
             return max(1, len(wanted)), []
         changed, rewritten = 0, []
-        for seen, sheet, before, after in wanted:
+        for seen, told, before, after in wanted:
             if after is before:
                 continue
             changed += 1
-            whole = None if after is None else replace(sheet, entry=after, boot=self._boot)
+            whole = None if after is None else replace(told, entry=after, boot=self._boot)
             if whole is not None and _rewrite(seen.file, whole):
                 rewritten.append(seen)
             else:
@@ -201,18 +218,6 @@ class Filer:
 
     def _open(self, name: bytes) -> AbstractContextManager[Drawer]:
         return open_drawer(self._objects, leaf_of(name), self._space)
-
-
-def _variants(
-    drawer: Drawer, name: bytes, labels: Iterable[bytes]
-) -> list[tuple[bytes, Seen, Sheet]]:
-    found = []
-    for label in labels:
-        with suppress(OSError):
-            seen = drawer.see(Place(name, label))
-            if not isinstance(seen, Flaw) and isinstance(seen.sheet, Sheet):
-                found.append((label, seen, seen.sheet))
-    return found
 
 
 def _places(seen: Seen) -> list[Place]:

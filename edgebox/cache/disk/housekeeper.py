@@ -61,6 +61,7 @@ class Housekeeper:
         self._surveying = False
         self._check_at = now + CHECK_FIRST
         self._check_after: int | None = None  # number of the row that was checked last
+        self._trouble = ""  # what was told of last, until all went well again
         self._reported: Report | None = None
         self._report_at = self._commit_at = 0.0
         self._keys = 0
@@ -96,7 +97,7 @@ class Housekeeper:
             return True
         if care.purges_wait:
             care.carry_out()
-            self._survey_at = min(self._survey_at, max(now, self._surveyed_at + PURGE_SURVEY_EVERY))
+            self._survey_at = min(self._survey_at, self._surveyed_at + self._purge_survey_after())
             return True
         if now >= self._survey_at:
             self._survey(now)
@@ -129,6 +130,7 @@ class Housekeeper:
         self._survey_took = self._surveyed_at - now
         self._survey_at = self._surveyed_at + SURVEY_EVERY
         self._keys = self._care.index.count()
+        self._trouble = ""
         self._report_at = 0.0
 
     def _check_next(self, now: float) -> bool:
@@ -197,7 +199,10 @@ class Housekeeper:
 
     def _suffer(self, error: Exception) -> None:
         """The disk is full, read-only or broken, or somebody holds a lock: in a while, again."""
-        self._report(f"disk cache housekeeping: {error or type(error).__name__}")
+        text = f"disk cache housekeeping: {error or type(error).__name__}"
+        if text != self._trouble:
+            self._trouble = text
+            self._report(text)
         self._care.index.rollback()
         deadline = time.monotonic() + TROUBLE
         while (left := deadline - time.monotonic()) > 0:
@@ -216,6 +221,7 @@ class Housekeeper:
             surveying=self._surveying,
             looked=care.looked,
             evicted=care.evicted,
+            purges=len(care.purges.pending()),
             purged=care.purged,
             checked=care.checked,
             damaged=care.damaged,

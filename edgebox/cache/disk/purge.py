@@ -83,6 +83,9 @@ def apply(mode: Mode, entry: StoredResponse, at: Instant) -> StoredResponse | No
             return entry if entry.remaining(at) <= 0 else entry.expired(at)
 
 
+_Named = dict[bytes, dict[Mode, Purge]]
+
+
 class PurgeSet:
     """Many purges, asked about one response without going through them all.
 
@@ -90,35 +93,44 @@ class PurgeSet:
     ones before did.
     """
 
-    def __init__(self, purges: Iterable[Purge] = ()) -> None:
-        self._named: dict[tuple[Kind, Mode, bytes, bytes], Purge] = {}
+    def __init__(self) -> None:
+        self._everything: dict[Mode, Purge] = {}
         self._prefixes: dict[tuple[Mode, bytes], Purge] = {}
-        for purge in purges:
-            self.add(purge)
-
-    def add(self, purge: Purge) -> None:
-        if purge.kind is Kind.PREFIX:
-            self._prefixes[purge.mode, purge.value] = purge
-        else:
-            origin = purge.origin if purge.kind is Kind.GROUP else b""
-            value = b"" if purge.kind is Kind.EVERYTHING else purge.value
-            self._named[purge.kind, purge.mode, origin, value] = purge
+        self._keys: _Named = {}
+        self._tags: _Named = {}
+        self._groups: _Named = {}
+        self._size = 0
 
     def __len__(self) -> int:
-        return len(self._named) + len(self._prefixes)
+        """How many were added."""
+        return self._size
+
+    def add(self, purge: Purge) -> None:
+        self._size += 1
+        match purge.kind:
+            case Kind.EVERYTHING:
+                self._everything[purge.mode] = purge
+            case Kind.PREFIX:
+                self._prefixes[purge.mode, purge.value] = purge
+            case Kind.KEY:
+                self._keys.setdefault(purge.value, {})[purge.mode] = purge
+            case Kind.TAG:
+                self._tags.setdefault(purge.value, {})[purge.mode] = purge
+            case Kind.GROUP:
+                name = purge.origin + b" " + purge.value
+                self._groups.setdefault(name, {})[purge.mode] = purge
 
     def concerning(self, key: bytes, entry: StoredResponse, born: int) -> list[Purge]:
         """Those that cover a response and came after the mark `born`."""
-        names = [(Kind.EVERYTHING, b"", b""), (Kind.KEY, b"", key)]
-        names += [(Kind.TAG, b"", tag) for tag in entry.tags]
-        names += [(Kind.GROUP, origin_of(key), group) for group in entry.groups]
-        found = [
-            self._named.get((kind, mode, origin, value))
-            for kind, origin, value in names
-            for mode in Mode
-        ]
+        named = [self._everything, self._keys.get(key)]
+        named += [self._tags.get(tag) for tag in entry.tags]
+        if entry.groups:
+            origin = origin_of(key)
+            named += [self._groups.get(origin + b" " + group) for group in entry.groups]
+        # Lists, since another thread may be adding.
+        found = [purge for purges in named if purges for purge in list(purges.values())]
         found += [p for p in list(self._prefixes.values()) if key.startswith(p.value)]
-        return [purge for purge in found if purge is not None and purge.tick > born]
+        return [purge for purge in found if purge.tick > born]
 
 
 def hardest(purges: Iterable[Purge]) -> Mode:

@@ -18,6 +18,7 @@ class Report(Struct, frozen=True, kw_only=True):
     surveying: bool = False
     looked: int = 0  # files read because something had changed
     evicted: int = 0  # keys
+    purges: int = 0  # that are not carried out yet
     purged: int = 0  # keys that a purge changed
     checked: int = 0  # octets of bodies read
     damaged: int = 0  # files found damaged

@@ -46,7 +46,11 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatistics:
-    """Octets, and counts since start; `dropped`: notes that the housekeeper did not get."""
+    """Octets, and counts since start.
+
+    `counted`: the housekeeper knows what lies there, so there may be more. `dark`: a purge
+    could not be written down. `dropped`: names that the housekeeper was not told.
+    """
 
     kept: int
     reserved: int
@@ -73,7 +77,7 @@ class Store:
         self._warn = warn
         self._warned: set[Outcome] = set()
         self._paused_until = 0.0
-        self._dark = dark
+        self._missed, self._made_up = int(dark), 0  # purges that could not be written down
         self._lock = threading.Lock()
         self._outcomes: Counter[Outcome] = Counter()
         self._finds = self._found = 0
@@ -97,6 +101,15 @@ class Store:
         self._finder = Finder(
             self._objects, self._filer, self._purges, settings.content_size, self._notes.look
         )
+
+    @property
+    def _dark(self) -> bool:
+        return self._missed != self._made_up
+
+    def darken(self) -> None:
+        """A purge was missed: nothing is to be found before everything was purged."""
+        with self._lock:
+            self._missed += 1
 
     def close(self) -> None:
         """Only when no call is under way and no writing is left."""
@@ -192,7 +205,7 @@ class Store:
         """
         outcome = self._attempt(lambda: self._purge(purge, now, durable))
         if not outcome.done:
-            self._dark = True
+            self.darken()
         return outcome
 
     def publish(self, source: Source, key: bytes, entry: StoredResponse, born: int) -> Outcome:
@@ -227,9 +240,11 @@ class Store:
     def turn(self, now: Instant) -> None:
         """To be called every second: tell what was used, and recover from failed purges."""
         self._notes.flush()
-        if self._dark:
+        missed = self._missed
+        if missed != self._made_up:
             everything = Purge(kind=Kind.EVERYTHING)
-            self._dark = not self._attempt(lambda: self._purge(everything, now, True)).done
+            if self._attempt(lambda: self._purge(everything, now, True)).done:
+                self._made_up = missed  # and no more than that
 
     @property
     def lost(self) -> bool:

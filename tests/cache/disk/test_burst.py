@@ -14,6 +14,9 @@ from edgebox.cache.disk.outcome import Outcome
 from edgebox.cache.disk.writing import Writing
 from tests.cache.disk.conftest import KEY, MakeRig, Rig, body_of
 
+# fork() beside threads that trio left to be used again: the child uses none.
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
 MIB = 1 << 20
 BESIDES = 12 * MIB  # the files of purges and space, directories, inodes
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
 
 from edgebox.cache.disk import caretaker as module
-from edgebox.cache.disk import clock
+from edgebox.cache.disk import clock, reader
 from edgebox.cache.disk import finder as finder_module
 from edgebox.cache.disk.caretaker import Caretaker
 from edgebox.cache.disk.format import Sheet
@@ -122,6 +123,25 @@ def test_damaged_files_go(rig: Rig) -> None:
     assert care.damaged == 1
     assert len(rig.files()) == 2
     assert rig.store.statistics().kept == sum_of_files(rig)
+
+
+def test_what_cannot_be_read_is_left_alone_unless_a_purge_may_concern_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.keep(b"body")
+    care = begin_with_nothing(rig)
+
+    def fail(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(reader, "read_blocking", fail)
+    care.look(name_of(KEY), 0)
+    assert rig.path().exists()
+    assert indexed(care) == {name_of(KEY)}
+    rig.store.purge(Purge(kind=Kind.PREFIX, value=KEY, mode=Mode.EXPIRE), rig.now)
+    care.carry_out()
+    assert not rig.path().exists()
+    assert indexed(care) == set()
 
 
 def test_what_a_killed_writer_left_is_swept(rig: Rig) -> None:

@@ -1,4 +1,4 @@
-"""A writer killed at any instant leaves nothing that is later served wrong.
+"""A process killed at any instant leaves nothing that is later served wrong.
 
 Every octet that is found afterwards is checked against what it must be, every purge that had
 returned before the kill against what may still be there.
@@ -17,12 +17,19 @@ import msgspec
 import pytest
 
 from edgebox.cache.answer import Instant
+from edgebox.cache.disk import housekeeper
 from edgebox.cache.disk.finder import Filed
+from edgebox.cache.disk.housekeeper import Housekeeper
 from edgebox.cache.disk.layout import footprint
+from edgebox.cache.disk.manners import Ears
+from edgebox.cache.disk.notes import NoteReceiver
 from edgebox.cache.disk.outcome import Outcome
 from edgebox.cache.disk.purge import Kind, Mode, Purge
 from edgebox.cache.disk.store import Store
-from tests.cache.disk.conftest import Rig, body_of, read
+from tests.cache.disk.conftest import MakeRig, Rig, body_of, read
+
+# fork() beside threads that trio left to be used again: the child uses none.
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 KEYS = [b"http://example.com/%d" % number for number in range(6)]
 LANGUAGES = ("de", "fr", "en")
@@ -132,7 +139,18 @@ def tell(truth: int, serial: int, mode: Mode, keys: set[int]) -> None:
     os.write(truth, b"%d %d %d\n" % (serial, mode, bits))
 
 
-@pytest.mark.parametrize("rounds", [20, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.fixture(params=[20, pytest.param(100, marks=pytest.mark.slow)])
+def rounds(request: pytest.FixtureRequest) -> int:
+    count: int = request.param
+    return count
+
+
+def kill(child: int) -> None:
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
 def test_a_killed_writer_leaves_nothing_wrong(rig: Rig, tmp_path: Path, rounds: int) -> None:
     path = tmp_path / "truth"
     path.touch()
@@ -152,12 +170,61 @@ def test_a_killed_writer_leaves_nothing_wrong(rig: Rig, tmp_path: Path, rounds: 
         while path.stat().st_size == before and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(chance.random() * 0.02)
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+        kill(child)
         truth.learn()
         found += truth.check(rig)
     assert truth.serial > rounds
+    assert found > 0
+    tidy_up(rig)
+    truth.check(rig)
+
+
+def keep_house(rig: Rig) -> None:
+    directory = os.open(rig.directory, os.O_RDONLY)
+    receiver = NoteReceiver(directory)
+    parent, _ = os.pipe()
+    Housekeeper(
+        os.fsencode(rig.directory), rig.settings.limit, receiver, Ears(receiver.fileno(), parent)
+    ).run()
+
+
+def test_a_killed_housekeeper_loses_nothing(
+    make_rig: MakeRig, tmp_path: Path, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a worker stores so much that it has to evict, and purges."""
+    monkeypatch.setattr(housekeeper, "PURGE_SURVEY_EVERY", 0.0)
+    rig = make_rig(limit=2_100_000)
+    path = tmp_path / "truth"
+    truth, found = Truth(path), 0
+    chance = random.Random(rounds)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for _ in range(rounds):
+        child = os.fork()
+        if child == 0:
+            try:
+                keep_house(rig)
+            finally:
+                os._exit(1)
+        end = time.monotonic() + 0.01 + chance.random() * 0.03
+        while time.monotonic() < end:
+            truth.serial += 1
+            number = chance.randrange(6)
+            key = KEYS[number]
+            size = SIZES[truth.serial % len(SIZES)]
+            body = body_of(key, truth.serial, size)
+            lines = (f'ETag: "{truth.serial}"', f"Surrogate-Key: t{number % 2}")
+            rig.keep(body, *lines, key=key, after=truth.serial / 1000)
+            if chance.random() < 0.1:
+                purge = Purge(kind=Kind.TAG, value=b"t%d" % (number % 2))
+                assert rig.store.purge(purge, soon(rig, truth.serial), durable=False).done
+                tell(fd, truth.serial, Mode.REMOVE, set(range(number % 2, 6, 2)))
+            rig.store.turn(rig.now)
+        kill(child)
+        truth.learn()
+        found += truth.check(rig)
+        statistics = rig.store.statistics()
+        assert statistics.kept + statistics.reserved <= rig.settings.limit
+    os.close(fd)
     assert found > 0
     tidy_up(rig)
     truth.check(rig)

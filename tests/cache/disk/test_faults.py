@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from edgebox.cache.disk import lock as lock_module
 from edgebox.cache.disk import reader as reader_module
 from edgebox.cache.disk.outcome import Outcome, outcome_of
-from edgebox.cache.disk.purge import Kind, Purge
+from edgebox.cache.disk.purge import Kind, Mode, Purge
 from edgebox.cache.disk.store import Settings, Store
 from edgebox.cache.disk.writing import Writing
 from tests.cache.disk.conftest import KEY, MakeRig, Rig, body_of
@@ -148,6 +149,31 @@ def test_a_disk_that_fails_at_reading_loses_nothing(
     assert rig.bodies() == [b"kept"]
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+def test_what_cannot_be_read_can_be_purged(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
+    rig.vary("de", b"de")
+    rig.vary("fr", b"fr")
+    read = reader_module.read_blocking
+    unreadable = rig.path(entry=rig.entry("Vary: X-Language", asked=("X-Language: fr",))).stat()
+
+    def fail(fd: int, *where: int) -> bytes:
+        if os.fstat(fd).st_ino == unreadable.st_ino:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(fd, *where)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reader_module, "read_blocking", fail)
+        purge = Purge(kind=Kind.KEY, value=KEY, mode=mode)
+        assert rig.store.purge(purge, rig.now).done
+    found = rig.store.find(KEY, rig.now)
+    assert len(found) == (0 if mode is Mode.REMOVE else 1)
+    for filed in found:
+        assert filed.entry.invalid or filed.entry.remaining(rig.now) <= 0
+        filed.release()
+
+
 def test_no_descriptors_left(rig: Rig) -> None:
     rig.keep(b"kept")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -167,8 +193,6 @@ def test_no_descriptors_left(rig: Rig) -> None:
 def test_a_stopped_holder_of_a_lock_is_not_waited_for(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgebox.cache.disk import lock as lock_module
-
     monkeypatch.setattr(lock_module, "PATIENCE", 0.01)
     rig.keep(b"kept")
     with lock_module.locked(leaf := os.open(rig.path().parent, os.O_RDONLY)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from edgebox.cache.disk.housekeeper import TAKEN
 from edgebox.cache.disk.outcome import Outcome
 from edgebox.cache.disk.purge import Kind, Purge
 from edgebox.cache.disk.reports import Report, read_line
-from tests.cache.disk.conftest import KEY, MakeRig, Rig, body_of
+from tests.cache.disk.conftest import MakeRig, Rig
 
 pytestmark = pytest.mark.slow
 PATIENCE = 60.0
@@ -228,41 +227,3 @@ def test_a_directory_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     assert told.returncode == 1
     assert "No such file" in read_line(told.stdout.splitlines()[0]).text
     assert told.stderr == b""
-
-
-def test_killed_again_and_again_it_loses_nothing(make_rig: MakeRig, open_house: OpenHouse) -> None:
-    """While a worker stores, purges and looks; a hundred times with the writers' test."""
-    rig = make_rig(limit=2 * MIB)
-    serial = 0
-    for _ in range(10):
-        house = open_house(rig)
-        deadline = time.monotonic() + 0.4
-        while time.monotonic() < deadline:
-            serial += 1
-            key = key_of(serial % 200)
-            rig.keep(
-                body_of(key, serial, serial % 30_000),
-                f'ETag: "{serial}"', f"Surrogate-Key: t{serial % 7}",
-                key=key, after=serial / 1000,
-            )  # fmt: skip
-            if serial % 50 == 0:
-                purge = Purge(kind=Kind.TAG, value=b"t%d" % (serial % 7))
-                assert rig.store.purge(purge, rig.now, durable=False).done
-            check(rig, key_of(serial * 31 % 200))
-            rig.store.turn(rig.now)
-        house.process.send_signal(signal.SIGKILL)
-        house.process.communicate()
-        for number in range(200):
-            check(rig, key_of(number))
-    house = open_house(rig)
-    house.wait(lambda report: report.surveys and not report.surveying)
-    house.wait(lambda report: report.keys == len(rig.files()))
-    assert sum(room(rig)) <= 2 * MIB
-    assert rig.bodies(KEY) == []
-
-
-def check(rig: Rig, key: bytes) -> None:
-    for filed in rig.store.find(key, rig.now):
-        serial = int((filed.entry.etag or b"").strip(b'"'))
-        assert filed.content == body_of(key, serial, filed.size)
-        filed.release()

@@ -15,6 +15,9 @@ from edgebox.cache.disk.layout import leaf_of, name_of
 from edgebox.cache.disk.purge import Kind, Purge
 from edgebox.cache.entry import StoredResponse
 
+# fork() beside threads that trio left to be used again: the child uses none.
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:

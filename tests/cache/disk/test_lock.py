@@ -13,6 +13,9 @@ from edgebox.cache.disk import lock as module
 from edgebox.cache.disk.lock import locked, try_lock
 from edgebox.cache.disk.outcome import Busy
 
+# fork() beside threads that trio left to be used again: the child uses none.
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
 
 def open_directory(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -14,6 +14,9 @@ from edgebox.cache.disk import lock as lock_module
 from edgebox.cache.disk.outcome import Busy
 from edgebox.cache.disk.space import SLOTS, Space, Taken
 
+# fork() beside threads that trio left to be used again: the child uses none.
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
 LIMIT = 100
 Open = Callable[..., Space]
 

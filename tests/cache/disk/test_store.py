@@ -448,6 +448,26 @@ def test_a_purge_that_cannot_be_written_down_leaves_nothing_to_be_found(
     assert rig.bodies() == [b"new"]
 
 
+def test_a_purge_that_fails_while_another_is_made_up_for_is_not_forgotten(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.keep(b"body")
+    rig.store.darken()
+    add = rig.store._purges.add
+
+    def fail_meanwhile(*given: object, **keys: object) -> Purge:
+        done = add(*given, **keys)  # type: ignore[arg-type]
+        rig.store.darken()
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.store._purges, "add", fail_meanwhile)
+        rig.store.turn(rig.now)
+    assert rig.store.statistics().dark
+    rig.store.turn(rig.now)
+    assert not rig.store.statistics().dark
+
+
 def test_without_the_file_of_purges_nothing_is_found(rig: Rig) -> None:
     rig.keep(b"body")
     (rig.directory / "purges").unlink()

@@ -61,7 +61,7 @@ def busy() -> Second:
 
 
 def _course(*, memory: int = BUSY.memory, wire: float = BUSY.wire) -> tuple[Second, ...]:
-    ramp = replace(BUSY, steady=False, wire=60e6, memory=90_000_000)
+    ramp = replace(BUSY, steady=False, taking=6, wire=60e6, memory=90_000_000)
     busy = replace(BUSY, memory=memory, wire=wire)
     seconds = [REST, REST, ramp, *[busy] * 6, REST, REST]
     return tuple(replace(second, at=1.0 + at) for at, second in enumerate(seconds))
