@@ -37,7 +37,8 @@ def reaches(found: set[str], *targets: str) -> set[str]:
 
 
 CACHE_POLICY = (
-    "answer", "coding", "directives", "entry", "explain", "fields", "freshness", "invalidate", "key", "purges",
+    "answer", "coding", "directives", "entry", "explain", "fields", "freshness",
+    "invalidate", "key", "purges",
     "reasons", "revalidate", "rules", "serving", "status", "storing", "structured", "tags",
     "targeted", "vary",
 )  # fmt: skip

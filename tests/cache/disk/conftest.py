@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import shake_128
 from pathlib import Path
@@ -119,6 +122,43 @@ def make_rig(tmp_path: Path, keep: Keep, later: Callable[..., Instant]) -> Itera
 @pytest.fixture
 def rig(make_rig: MakeRig) -> Rig:
     return make_rig()
+
+
+Fork = Callable[[Callable[[], object]], int]
+
+
+@pytest.fixture
+def fork() -> Iterator[Fork]:
+    """fork(work) runs `work` in a child, whose exit status it is if it is a number.
+
+    Whoever is left when the test ends, however it does, is killed.
+    """
+    children: list[int] = []
+
+    def start(work: Callable[[], object]) -> int:
+        child = os.fork()
+        if child == 0:
+            try:
+                status = work()
+                os._exit(status if isinstance(status, int) else 0)
+            except BaseException:
+                traceback.print_exc()
+            os._exit(250)
+        children.append(child)
+        return child
+
+    yield start
+    for child in children:
+        with suppress(ChildProcessError):  # the test has waited for it already
+            if os.waitpid(child, os.WNOHANG) == (0, 0):
+                kill(child)
+
+
+def kill(child: int) -> None:
+    """kill -9, which must be what it dies of."""
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from edgebox.cache.disk.outcome import Outcome
 from edgebox.cache.disk.writing import Writing
-from tests.cache.disk.conftest import KEY, MakeRig, Rig, body_of
+from tests.cache.disk.conftest import KEY, Fork, MakeRig, Rig, body_of
 
 # fork() beside threads that trio left to be used again: the child uses none.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -46,19 +46,15 @@ def burst(rig: Rig, thread: int, outcomes: Counter[Outcome]) -> None:
 
 
 @pytest.mark.slow
-def test_a_burst_stays_within_the_bound(make_rig: MakeRig, mounted: Callable[[str], Path]) -> None:
+def test_a_burst_stays_within_the_bound(
+    make_rig: MakeRig, mounted: Callable[[str], Path], fork: Fork
+) -> None:
     point = mounted("size=64m")
     rig = make_rig(point, limit=8 * MIB)
     outcomes: Counter[Outcome] = Counter()
     most = 0
     threads = [threading.Thread(target=burst, args=(rig, n, outcomes)) for n in range(6)]
-    children = []
-    for number in (100, 101):
-        child = os.fork()
-        if child == 0:
-            burst(rig, number, Counter())
-            os._exit(0)
-        children.append(child)
+    children = [fork(lambda n=n: burst(rig, n, Counter())) for n in (100, 101)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
@@ -66,7 +62,7 @@ def test_a_burst_stays_within_the_bound(make_rig: MakeRig, mounted: Callable[[st
     for thread in threads:
         thread.join()
     for child in children:
-        os.waitpid(child, 0)
+        assert os.waitpid(child, 0)[1] == 0
     assert most <= 8 * MIB + BESIDES
     assert outcomes[Outcome.NO_ROOM] > 0
     assert rig.store.statistics().kept > 4 * MIB

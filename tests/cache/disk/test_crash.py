@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,7 @@ from edgebox.cache.disk.notes import NoteReceiver
 from edgebox.cache.disk.outcome import Outcome
 from edgebox.cache.disk.purge import Kind, Mode, Purge
 from edgebox.cache.disk.store import Store
-from tests.cache.disk.conftest import MakeRig, Rig, body_of, read
+from tests.cache.disk.conftest import Fork, MakeRig, Rig, body_of, kill, read
 
 # fork() beside threads that trio left to be used again: the child uses none.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -145,13 +145,9 @@ def rounds(request: pytest.FixtureRequest) -> int:
     return count
 
 
-def kill(child: int) -> None:
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
-
-
-def test_a_killed_writer_leaves_nothing_wrong(rig: Rig, tmp_path: Path, rounds: int) -> None:
+def test_a_killed_writer_leaves_nothing_wrong(
+    rig: Rig, tmp_path: Path, rounds: int, fork: Fork
+) -> None:
     path = tmp_path / "truth"
     path.touch()
     truth, found = Truth(path), 0
@@ -159,12 +155,7 @@ def test_a_killed_writer_leaves_nothing_wrong(rig: Rig, tmp_path: Path, rounds: 
     for seed in range(rounds):
         fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         before = path.stat().st_size
-        child = os.fork()
-        if child == 0:
-            try:
-                write(rig, seed, truth.serial, fd)
-            finally:
-                os._exit(1)
+        child = fork(partial(write, rig, seed, truth.serial, fd))
         os.close(fd)
         deadline = time.monotonic() + 30
         while path.stat().st_size == before and time.monotonic() < deadline:
@@ -189,7 +180,7 @@ def keep_house(rig: Rig) -> None:
 
 
 def test_a_killed_housekeeper_loses_nothing(
-    make_rig: MakeRig, tmp_path: Path, rounds: int, monkeypatch: pytest.MonkeyPatch
+    make_rig: MakeRig, tmp_path: Path, rounds: int, fork: Fork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a worker stores so much that it has to evict, and purges."""
     monkeypatch.setattr(housekeeper, "PURGE_SURVEY_EVERY", 0.0)
@@ -199,12 +190,7 @@ def test_a_killed_housekeeper_loses_nothing(
     chance = random.Random(rounds)
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for _ in range(rounds):
-        child = os.fork()
-        if child == 0:
-            try:
-                keep_house(rig)
-            finally:
-                os._exit(1)
+        child = fork(partial(keep_house, rig))
         end = time.monotonic() + 0.01 + chance.random() * 0.03
         while time.monotonic() < end:
             truth.serial += 1

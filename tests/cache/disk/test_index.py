@@ -14,6 +14,7 @@ from edgebox.cache.disk.index import Index, Row, is_damaged, tags_of
 from edgebox.cache.disk.layout import leaf_of, name_of
 from edgebox.cache.disk.purge import Kind, Purge
 from edgebox.cache.entry import StoredResponse
+from tests.cache.disk.conftest import Fork, kill
 
 # fork() beside threads that trio left to be used again: the child uses none.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -112,19 +113,20 @@ def test_what_a_response_is_tagged_by(keep: Callable[..., StoredResponse]) -> No
     assert tags == {b"ta", b"tb", b"tc", b"ghttps://example.com:8443\0g"}
 
 
-def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
+def test_what_was_committed_survives_a_kill(tmp_path: Path, fork: Fork) -> None:
     ready, tell = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def work() -> None:
         index = Index(os.fsencode(tmp_path))
         index.put(row(b"a"))
         index.commit()
         index.put(row(b"b"))
         os.write(tell, b"!")
         signal.pause()
+
+    child = fork(work)
     assert os.read(ready, 1) == b"!"
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    kill(child)
     index = Index(os.fsencode(tmp_path))
     assert not index.fresh
     assert [name for name, _ in index.oldest(9)] == [name_of(b"a")]

@@ -12,6 +12,7 @@ import pytest
 from edgebox.cache.disk import lock as module
 from edgebox.cache.disk.lock import locked, try_lock
 from edgebox.cache.disk.outcome import Busy
+from tests.cache.disk.conftest import Fork, kill
 
 # fork() beside threads that trio left to be used again: the child uses none.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -55,18 +56,19 @@ def test_who_waits_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     os.close(waiter)
 
 
-def test_a_killed_holder_lets_go(tmp_path: Path) -> None:
+def test_a_killed_holder_lets_go(tmp_path: Path, fork: Fork) -> None:
     ready, tell = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def work() -> None:
         with locked(open_directory(tmp_path)):
             os.write(tell, b"!")
             signal.pause()
+
+    child = fork(work)
     assert os.read(ready, 1) == b"!"
     fd = open_directory(tmp_path)
     assert not try_lock(fd)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    kill(child)
     assert try_lock(fd)
     for descriptor in (fd, ready, tell):
         os.close(descriptor)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from edgebox.cache.disk import ring
 from edgebox.cache.disk.purge import Kind, Mode, Purge
 from edgebox.cache.disk.purgelog import PurgeLog
 from edgebox.cache.entry import StoredResponse
+from tests.cache.disk.conftest import Fork, kill
 
 # fork() beside threads that trio left to be used again: the child uses none.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -297,24 +298,24 @@ def test_a_full_disk_takes_purges(
 
 @pytest.mark.slow
 def test_no_purge_is_missed_whoever_is_killed(
-    log: PurgeLog, open_log: Open, entry: StoredResponse, now: Instant
+    log: PurgeLog, open_log: Open, entry: StoredResponse, now: Instant, fork: Fork
 ) -> None:
     """What a killed process had been told is in force is so for those that live."""
     watcher = open_log()
     for _ in range(20):
         born = watcher.mark()
         told, tell = os.pipe()
-        child = os.fork()
-        if child == 0:
-            while True:
-                purge = log.add(TAG, now, durable=False)
-                os.write(tell, b"%d\n" % purge.tick)
+        child = fork(partial(purge_forever, log, now, tell))
         os.close(tell)
         os.read(told, 1)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        kill(child)
         with os.fdopen(told, "rb") as file:
             lines = file.read().split()
         assert watcher.refuses(KEY, entry, born)
         assert watcher.judge(KEY, entry, born, now) is None
         assert watcher.mark() >= int(lines[-1])
+
+
+def purge_forever(log: PurgeLog, now: Instant, tell: int) -> None:
+    while True:
+        os.write(tell, b"%d\n" % log.add(TAG, now, durable=False).tick)

@@ -13,6 +13,7 @@ import pytest
 from edgebox.cache.disk import lock as lock_module
 from edgebox.cache.disk.outcome import Busy
 from edgebox.cache.disk.space import SLOTS, Space, Taken
+from tests.cache.disk.conftest import Fork, kill
 
 # fork() beside threads that trio left to be used again: the child uses none.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -83,20 +84,21 @@ def test_who_cannot_have_a_slot_reserves_nothing(open_space: Open) -> None:
     assert not open_space().reserve(1)
 
 
-def test_what_a_dead_process_had_reserved_is_given_back(open_space: Open) -> None:
+def test_what_a_dead_process_had_reserved_is_given_back(open_space: Open, fork: Fork) -> None:
     keeper, living = open_space(writes=False), open_space()
     assert living.reserve(10)
     ready, tell = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def work() -> None:
         assert open_space().reserve(90)
         os.write(tell, b"!")
         signal.pause()
+
+    child = fork(work)
     assert os.read(ready, 1) == b"!"
     assert keeper.reclaim() == 0
     assert keeper.taken() == Taken(0, 100)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    kill(child)
     assert keeper.reclaim() == 90
     assert living.taken() == Taken(0, 10)
     os.close(ready)
@@ -164,7 +166,7 @@ def test_nobody_changes_anything_while_another_is_at_it(
     assert space.taken() == Taken(0, 0)
 
 
-def test_threads_and_processes_together_stay_within(open_space: Open) -> None:
+def test_threads_and_processes_together_stay_within(open_space: Open, fork: Fork) -> None:
     spaces = [open_space(limit=1000) for _ in range(3)]
     granted: list[int] = []
 
@@ -172,10 +174,7 @@ def test_threads_and_processes_together_stay_within(open_space: Open) -> None:
         granted.extend(7 for _ in range(100) if space.reserve(7))
 
     threads = [threading.Thread(target=take, args=(s,)) for s in spaces for _ in range(2)]
-    child = os.fork()
-    if child == 0:
-        own = open_space(limit=1000)
-        os._exit(sum(own.reserve(7) for _ in range(100)))
+    child = fork(lambda: take_all(open_space(limit=1000)))
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -183,3 +182,7 @@ def test_threads_and_processes_together_stay_within(open_space: Open) -> None:
     _, status = os.waitpid(child, 0)
     theirs = os.waitstatus_to_exitcode(status)
     assert len(granted) + theirs == 1000 // 7
+
+
+def take_all(space: Space) -> int:
+    return sum(space.reserve(7) for _ in range(100))
