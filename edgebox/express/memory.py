@@ -19,6 +19,8 @@ from edgebox.memory.ledger import Ledger
 
 ENTRY = 200  # octets that a dict entry with its tuple takes, roughly (2026-11-30, CPython 3.11)
 
+MARK = 64  # octets of an integer in a set
+
 # Where heads are many, few repeat within a second: remembering each then costs more (0.8 µs)
 # than asking the other two levels (0.3 µs).
 MOST_HITS = 1024
@@ -49,12 +51,18 @@ class Memory:
         self._limits = (heads_limit, answers_limit)
         self.hits: dict[bytes, tuple[Answer, bytes]] = {}
         self.heads: dict[bytes, tuple[Deciding, bytes]] = {}
+        self._seen: set[int] = set()  # hashes of blocks that came once
         self._deciding: dict[object, Deciding] = {}
 
     def learn(self, block: bytes, fields: Fields, host: bytes | None, tail: bytes) -> Deciding:
-        """Remember what a header block says; `tail` is its piece of the access log."""
-        key = (fields, host)
-        size = len(block) + len(tail) + ENTRY
+        """What decides in a header block; remembered for the block if it came before.
+
+        `tail` is its piece of the access log. A block that never comes again, with a new
+        cookie for each request, is not worth its room: it would push out those that do.
+        """
+        key, mark = (fields, host), hash(block)
+        again = mark in self._seen
+        size = len(block) + len(tail) + ENTRY if again else MARK
         if key not in self._deciding:
             size += 4 * ENTRY + sum(len(n) + len(v) for n, v in fields)
         if self._heads_account.held + size > self._limits[0]:
@@ -62,7 +70,10 @@ class Memory:
         deciding = self._deciding.get(key)
         if deciding is None:
             deciding = self._deciding[key] = Deciding(Headers(fields), host)
-        self.heads[block] = (deciding, tail)
+        if again:
+            self.heads[block] = (deciding, tail)
+        else:
+            self._seen.add(mark)
         self._heads_account.charge(size)
         return deciding
 
@@ -97,6 +108,7 @@ class Memory:
     def forget_heads(self) -> None:
         self.forget_answers()
         self.heads.clear()
+        self._seen.clear()
         self._deciding.clear()
         self._heads_account.refund(self._heads_account.held)
 
