@@ -1,6 +1,6 @@
 """What a disk cache of many small answers costs: `python -m perf.disk_million DIRECTORY [COUNT]`.
 
-Stores COUNT answers of 449 octets (a million by default, which take 4 GB and some 25 minutes
+Stores COUNT answers of 449 octets (a million by default, which take 4 GB and some 15 minutes
 on ext4), then measures lookups with warm caches, the start of a store, what the housekeeper
 needs to fill a lost index and to go round with one that is there, and a purge by tag. Times
 are of the processor where that is what counts, since this machine is not idle; the

@@ -53,6 +53,7 @@ PURE = files(
     *(f"plan/{n}.py" for n in PLANNING),
     *(f"config/{n}.py" for n in ("schema", "units", "marks", "upstreams")),
     *(f"cache/{n}.py" for n in CACHE_POLICY),
+    *(f"cache/disk/{n}.py" for n in ("layout", "format", "purge")),
 )  # fmt: skip
 
 

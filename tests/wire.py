@@ -183,6 +183,7 @@ def configure(root: Path, cache: Path | None = None, **tables: dict[str, object]
     config = replace(Config(), site=(site,))
     compression = {"enabled": cache is not None, "dir": str(cache or root / "none")}
     tables["compression"] = compression | tables.get("compression", {})
+    tables["cache"] = {"dir": ""} | tables.get("cache", {})
     for table, values in tables.items():
         config = replace(config, **{table: replace(getattr(config, table), **values)})
     return settle(config, look_at_machine())

@@ -24,7 +24,7 @@ from edgebox.cache.serving import failure_of, may_serve_stale
 from edgebox.cache.shelf import Kept
 from edgebox.cache.spool import Spool, SpoolRules
 from edgebox.cache.storing import may_store
-from edgebox.cache.tiers import Tiers
+from edgebox.cache.tiers import Arrival, Tiers
 from edgebox.cache.vary import Variant, agree, fits
 from edgebox.http.headers import Fields, Headers
 from edgebox.http.message import StreamBroken
@@ -39,7 +39,11 @@ Step = Callable[..., Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Octets: what a spool holds in RAM, and the largest answer that is stored."""
+    """Octets: what a spool holds in RAM, and the largest answer that is stored on disk.
+
+    Without a disk nothing is stored that RAM does not hold: whoever asks for more is best
+    served apart.
+    """
 
     object_size: int
     largest: int
@@ -89,7 +93,7 @@ class Fetcher:
 
     def lead(self, ask: Ask) -> Flight:
         """Ask the upstream. Others may join, unless they are better off on their own."""
-        flight = Flight(ask.request.headers, self._purges.mark)
+        flight = Flight(ask.request.headers, self._purges.mark, self._tiers.mark())
         passing = self._is_for_one(ask)
         if not passing:
             self._flights.setdefault(ask.key, []).append(flight)
@@ -110,7 +114,7 @@ class Fetcher:
 
     def bring_in(self, ask: Ask, incoming: Incoming, answer: Answer) -> Flight:
         """Have an answer that came to another request than a GET streamed and stored alike."""
-        flight = Flight(ask.request.headers, self._purges.mark)
+        flight = Flight(ask.request.headers, self._purges.mark, self._tiers.mark())
         self._nursery.start_soon(self._guard, flight, ask, self._bring_in, incoming, answer)
         return flight
 
@@ -121,6 +125,12 @@ class Fetcher:
 
     def statistics(self) -> dict[str, int]:
         return {"flights": sum(map(len, self._flights.values())), "passes": len(self._passes)}
+
+    @property
+    def _largest(self) -> int:
+        """Octets of the largest answer that can be stored as things are."""
+        limits = self._limits
+        return limits.largest if self._tiers.has_disk else min(limits.object_size, limits.largest)
 
     def _is_for_one(self, ask: Ask) -> bool:
         """Whether others had better not wait for what comes for this request.
@@ -207,7 +217,7 @@ class Fetcher:
         if renewed.drop or self._purges.since(flight.mark, ask.key, renewed.entry):
             await self._tiers.drop(ask.key, kept)
         elif renewed.decision.stores:
-            await self._tiers.replace(ask.key, kept, fresh)
+            await self._tiers.replace(ask.key, kept, fresh, flight.born)
         self._unlist(flight, ask)
         flight.land(Renewed(fresh, renewed.decision.stores, renewed.cookies))
         return True
@@ -215,7 +225,7 @@ class Fetcher:
     async def _bring_in(self, flight: Flight, ask: Ask, incoming: Incoming, answer: Answer) -> None:
         decision = may_store(ask.request, answer, ask.policy.rules)
         reason = decision.reason
-        if reason.stores and incoming.length is not None and incoming.length > self._limits.largest:
+        if reason.stores and incoming.length is not None and incoming.length > self._largest:
             reason = StoreReason.TOO_LARGE
         if reason.stores and not self._has_better(ask, answer):
             self._passes.pop(ask.key, None)
@@ -237,10 +247,14 @@ class Fetcher:
         overflow = partial(tiers.open_overflow, incoming.length)
         spool = Spool(SpoolRules(limit, tiers.room, overflow, flight.waiting))
         flight.land(Shared(entry, spool, incoming.length, answer))
+        purged = partial(self._purges.since, flight.mark, ask.key, entry)
+        variants = ask.policy.rules.variants
+        arrival = Arrival(ask.key, entry, spool, flight.born, variants, purged)
+        kept = None
         try:
             await self._fill(spool, incoming)
-            if spool.storable and spool.size <= self._limits.largest:
-                await self._store(flight, ask, entry, spool)
+            if spool.storable and spool.size <= self._largest and not purged():
+                kept = await tiers.put(arrival)
             spool.end()
         except (Truncated, StreamBroken) as broken:
             spool.end(str(broken))
@@ -251,6 +265,11 @@ class Fetcher:
             with trio.move_on_after(CLEAN_UP, shield=True):
                 await tiers.abandon(spool)
                 await incoming.aclose()
+        self._unlist(flight, ask)
+        if kept is not None:
+            if tiers.is_in_ram(ask.key, kept):
+                self.when_stored(ask, kept)
+            await tiers.file(arrival, kept)
 
     async def _fill(self, spool: Spool, incoming: Incoming) -> None:
         if incoming.whole is not None:
@@ -259,18 +278,11 @@ class Fetcher:
         else:
             async for octets in incoming:
                 await spool.append(octets)
-                if spool.size > self._limits.largest:
+                if spool.size > self._largest:
                     spool.stop_filing()
                 # An upstream that is faster than we are never makes us wait.
                 await trio.lowlevel.checkpoint()
         spool.trailers = incoming.trailers
-
-    async def _store(self, flight: Flight, ask: Ask, entry: StoredResponse, spool: Spool) -> None:
-        if self._purges.since(flight.mark, ask.key, entry):
-            return
-        kept = await self._tiers.put(ask.key, entry, spool, ask.policy.rules.variants)
-        if kept is not None:
-            self.when_stored(ask, kept)
 
     def _has_better(self, ask: Ask, answer: Answer) -> bool:
         """Whether a failure is better answered by what is stored, though that is stale."""

@@ -110,17 +110,19 @@ class Tally:
 
 
 class Flight:
-    """`asked`: the fields it was begun with; `mark`: the latest purge then.
+    """`asked`: the fields it was begun with; `mark`: the latest purge then; `born`: the tiers'
+    mark of that time.
 
     `leader_waits`: the client that asked first is still there. `waiting`: clients that have
     yet to hear of the outcome, and may want the octets from the first on.
     """
 
-    __slots__ = ("_landed", "asked", "leader_waits", "mark", "outcome", "waiting")
+    __slots__ = ("_landed", "asked", "born", "leader_waits", "mark", "outcome", "waiting")
 
-    def __init__(self, asked: Headers, mark: int) -> None:
+    def __init__(self, asked: Headers, mark: int, born: int = 0) -> None:
         self.asked = asked
         self.mark = mark
+        self.born = born
         self.outcome: Outcome | None = None
         self.leader_waits = True
         self.waiting = Tally()

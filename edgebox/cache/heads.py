@@ -32,7 +32,7 @@ async def ask_head(
 
     Raises UpstreamError.
     """
-    sent = clock()
+    sent, born = clock(), tiers.mark()
     try:
         incoming = await ask.fetch(ask.request.headers.fields)
     except UpstreamError:
@@ -49,19 +49,19 @@ async def ask_head(
     with_length = _with_length(answer, incoming)
     for kept in ask.variants:
         if fits(kept.entry.variant, ask.request.headers):
-            await _learn(ask, kept, with_length, tiers)
+            await _learn(ask, kept, with_length, tiers, born)
     handling = Handling(ask.decision.reason, incoming.status)
     return await from_incoming(incoming, answer, ask.request, handling, ask.policy.name)
 
 
-async def _learn(ask: Ask, kept: Kept, answer: Answer, tiers: Tiers) -> None:
+async def _learn(ask: Ask, kept: Kept, answer: Answer, tiers: Tiers, born: int) -> None:
     told = judge_head(kept.entry, kept.size, answer)
     if told is HeadReason.OUTDATES:
-        await tiers.replace(ask.key, kept, kept.with_entry(kept.entry.invalidated()))
+        await tiers.replace(ask.key, kept, kept.with_entry(kept.entry.invalidated()), born)
     elif told is HeadReason.RENEWS:
         renewed = renew(ask.request, kept.entry, answer, ask.policy.rules)
         if renewed.decision.stores:
-            await tiers.replace(ask.key, kept, kept.with_entry(renewed.entry))
+            await tiers.replace(ask.key, kept, kept.with_entry(renewed.entry), born)
         elif renewed.drop:
             await tiers.drop(ask.key, kept)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from edgebox.cache.disk.finder import Filed
 from edgebox.cache.entry import StoredResponse
 from edgebox.files.entry import OpenFile
 from edgebox.memory.workingset import WorkingSet
@@ -22,7 +23,7 @@ class Kept:
     """A stored answer with its octets: in RAM, or at `offset` of an open file.
 
     `coded`: the same under content codings made here, by coding; None where that saved
-    nothing. Shared by all records of the same octets.
+    nothing. Shared by all records of the same octets. `filed`: where they lie, if only there.
     """
 
     entry: StoredResponse
@@ -31,6 +32,7 @@ class Kept:
     file: OpenFile | None = None
     offset: int = 0
     coded: dict[bytes, bytes | None] = field(default_factory=dict)
+    filed: Filed | None = None
 
     def with_entry(self, entry: StoredResponse) -> Kept:
         """The same octets under a renewed record."""

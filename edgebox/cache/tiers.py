@@ -8,8 +8,10 @@ answers that were made of what is here is told when that has changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from edgebox.cache.answer import Instant
+from edgebox.cache.disktier import DiskTier
 from edgebox.cache.entry import StoredResponse
 from edgebox.cache.purges import Purge, Scope
 from edgebox.cache.shelf import Kept, Shelf
@@ -17,65 +19,127 @@ from edgebox.cache.spool import Overflow, Room, Spool
 from edgebox.cache.vary import surplus_variants
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A whole answer to be stored under `key`, of whose URL at most `most` variants stay.
+
+    `born`: the tiers' mark when it was asked for. `purged()`: whether it was purged since.
+    """
+
+    key: bytes
+    entry: StoredResponse
+    spool: Spool
+    born: int
+    most: int
+    purged: Callable[[], bool]
+
+
 class Tiers:
     """All stored answers of a worker."""
 
-    def __init__(self, shelf: Shelf, changed: Callable[[], None]) -> None:
+    def __init__(self, shelf: Shelf, disk: DiskTier | None, changed: Callable[[], None]) -> None:
         """`changed()`: what was stored before is not to be repeated from memory."""
         self._shelf = shelf
+        self._disk = disk
         self._changed = changed
+        # What a thread has read is not to displace in RAM what was done meanwhile.
+        self._changes = self._promotions = 0
 
     @property
     def room(self) -> Room:
         """Where the octets of fetches under way are counted."""
         return self._shelf.room
 
+    @property
+    def has_disk(self) -> bool:
+        """Whether there is a place for what is too large for RAM."""
+        return self._disk is not None and self._disk.enabled
+
+    def mark(self) -> int:
+        """A mark of now, for what is about to be asked for."""
+        return self._disk.mark() if self._disk is not None else 0
+
     def find_in_ram(self, key: bytes) -> Sequence[Kept]:
         """The variants of `key` that are in RAM: all of them, or none."""
-        return self._shelf.find(key)
+        variants = self._shelf.find(key)
+        if variants and self._disk is not None:
+            self._disk.touch(key)
+        return variants
 
     async def find(self, key: bytes) -> Sequence[Kept]:
         """The variants of `key`, wherever they are."""
-        return list(self._shelf.find(key))
+        variants = list(self.find_in_ram(key))
+        if variants or self._disk is None:
+            return variants
+        found, changes = self._disk.find_nowait(key), self._changes
+        if found is None:
+            found = await self._disk.find(key) or []
+            if variants := list(self._shelf.find(key)):
+                return variants
+        if changes == self._changes and all(kept.content is not None for kept in found):
+            self._promotions += bool(found)
+            for kept in found:
+                self._shelf.put(key, kept)
+        return found
 
     async def open_overflow(self, size: int | None) -> Overflow | None:
         """A file for an answer that outgrows RAM, of `size` octets if that is known.
 
         None where there is no disk tier.
         """
-        return None
+        return await self._disk.open_overflow(size) if self._disk is not None else None
 
-    async def put(self, key: bytes, entry: StoredResponse, spool: Spool, most: int) -> Kept | None:
+    async def put(self, arrival: Arrival) -> Kept | None:
         """Store a whole answer in place of the variant that it is another version of.
 
-        At most `most` variants of a URL stay. None: it found no place.
+        What is small goes into RAM, and is to be handed to `file` when nobody waits any
+        more; else, or where it was purged, this returns None.
         """
-        octets = spool.octets()
+        octets = arrival.spool.octets()
         if octets is None:
+            await self._commit(arrival)
             return None
-        kept = Kept(entry, len(octets), octets)
-        variants = list(self._shelf.find(key))
-        replaced = [old for old in variants if old.entry.variant == entry.variant]
-        self._shelf.put(key, kept, replaced)
-        shelved = list(self._shelf.find(key))
-        for index in surplus_variants([each.entry.date for each in shelved], most):
-            self._shelf.drop(key, shelved[index])
-        if variants:
-            self._changed()
-        return kept if kept in self._shelf.find(key) else None
+        beside = await self.find(arrival.key)
+        if arrival.purged():
+            return None
+        kept = Kept(arrival.entry, len(octets), octets)
+        if self._shelf.find(arrival.key) or not beside:
+            self._shelve(arrival, kept)
+        return kept
+
+    async def file(self, arrival: Arrival, kept: Kept) -> None:
+        """Have on disk too what `put` gave back."""
+        if self._disk is not None and kept.content is not None:
+            await self._disk.keep(arrival.key, arrival.entry, kept.content, arrival.born)
+            self._unshelve_older(arrival.key, arrival.entry)
 
     async def abandon(self, spool: Spool) -> None:
         """Give back what a spool holds on disk, if it was not stored."""
+        if self._disk is not None and spool.overflow is not None:
+            await self._disk.close(spool.overflow)
 
-    async def replace(self, key: bytes, old: Kept, new: Kept) -> None:
-        """The same octets under another record; nothing where `old` is no longer stored."""
-        if old in self._shelf.find(key):
+    def is_in_ram(self, key: bytes, kept: Kept) -> bool:
+        return kept in self._shelf.find(key)
+
+    async def replace(self, key: bytes, old: Kept, new: Kept, born: int) -> None:
+        """The same octets under another record; nothing where `old` is no longer stored.
+
+        `born`: the mark when the upstream was asked whether they still hold.
+        """
+        in_ram = old in self._shelf.find(key)
+        if in_ram:
             self._shelf.put(key, new, [old])
-            self._changed()
+            self._note_change()
+        if self._disk is not None:
+            await self._disk.renew(key, old, new.entry, born, keeps=in_ram)
+            self._unshelve_older(key, new.entry)
 
     async def drop(self, key: bytes, kept: Kept) -> None:
         self._shelf.drop(key, kept)
-        self._changed()
+        self._note_change()
+        if self._disk is not None:
+            await self._disk.remove(key, kept)
+            self._unshelve_older(key, None)
 
     def weigh(self, key: bytes, kept: Kept) -> None:
         """Codings of `kept` were added."""
@@ -90,7 +154,7 @@ class Tiers:
                 return kept.entry
             return kept.entry.expired(now) if purge.soft else None
 
-        return self._change(purge, change)
+        return await self._change(purge, change, invalidates=False)
 
     async def invalidate(self, purge: Purge) -> None:
         """Have what it covers be validated before its next use (RFC 9111 §4.4)."""
@@ -99,13 +163,66 @@ class Tiers:
             covered = purge.covers(key, kept.entry) and not kept.entry.invalid
             return kept.entry.invalidated() if covered else kept.entry
 
-        self._change(purge, change)
+        await self._change(purge, change, invalidates=True)
 
     def statistics(self) -> dict[str, int]:
         return self._shelf.statistics()
 
-    def _change(self, purge: Purge, change: Callable[[bytes, Kept], StoredResponse | None]) -> int:
+    def _shelve(self, arrival: Arrival, kept: Kept) -> None:
+        key = arrival.key
+        variants = list(self._shelf.find(key))
+        replaced = [old for old in variants if old.entry.variant == kept.entry.variant]
+        self._shelf.put(key, kept, replaced)
+        shelved = list(self._shelf.find(key))
+        for index in surplus_variants([each.entry.date for each in shelved], arrival.most):
+            self._shelf.drop(key, shelved[index])
+        if variants:
+            self._note_change()
+
+    async def _commit(self, arrival: Arrival) -> None:
+        """Store what is in a file already. RAM has all variants of a URL or none: now none."""
+        overflow = arrival.spool.overflow
+        if self._disk is None or overflow is None:
+            return
+        if await self._disk.commit(overflow, arrival.key, arrival.entry, arrival.born):
+            self._unshelve_older(arrival.key, None)
+
+    def _unshelve_older(self, key: bytes, entry: StoredResponse | None) -> None:
+        """The disk has changed: what RAM has of `key` is past, unless `entry` or a later one
+        of that variant is there. It may have been read before the change."""
+        self._changes += 1
+        variants = self._shelf.find(key)
+        if variants and not any(_is_as_late(kept.entry, entry) for kept in variants):
+            self._shelf.drop_key(key)
+            self._changed()
+
+    async def _change(
+        self, purge: Purge, change: Callable[[bytes, Kept], StoredResponse | None],
+        invalidates: bool,
+    ) -> int:  # fmt: skip
+        touched = self._change_in_ram(purge, change)
+        if self._disk is not None:
+            promotions = self._promotions
+            await self._disk.purge(purge, invalidates=invalidates)
+            self._changes += 1
+            if promotions != self._promotions:  # perhaps of what was purged only now
+                self._change_in_ram(purge, change)
+        return touched
+
+    def _change_in_ram(
+        self, purge: Purge, change: Callable[[bytes, Kept], StoredResponse | None]
+    ) -> int:
         touched = self._shelf.change(change, purge.value if purge.scope is Scope.KEY else None)
         if touched:
-            self._changed()
+            self._note_change()
         return touched
+
+    def _note_change(self) -> None:
+        self._changes += 1
+        self._changed()
+
+
+def _is_as_late(entry: StoredResponse, other: StoredResponse | None) -> bool:
+    if other is None or entry.variant != other.variant:
+        return False
+    return entry.received_steady >= other.received_steady

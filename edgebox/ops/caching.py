@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 
 import trio
 
 from edgebox.cache.answer import Instant
+from edgebox.cache.disk.client import DiskStore
+from edgebox.cache.disk.store import Settings
+from edgebox.cache.disktier import DiskTier
 from edgebox.cache.engine import Engine
 from edgebox.cache.fetching import Fetcher, FetchLimits
 from edgebox.cache.flight import RoutePolicy
@@ -28,6 +32,10 @@ from edgebox.ops.policies import cache_rules, coding_rules, key_rules
 from edgebox.upstream.group import UpstreamGroup
 from edgebox.upstream.origin import parse_origin
 
+# Octets of an answer that is read from disk, checked and put into RAM at once, on the loop:
+# what is larger goes out from its file.
+MOST_AT_ONCE = 256 * 1024
+
 
 class Caching:
     """The engine, and a group for each upstream that some route names."""
@@ -39,9 +47,12 @@ class Caching:
         self._errors = errors
         self._epoch = epoch
         purges = RecentPurges()
-        tiers = Tiers(Shelf(working_set, whole_keys=False), epoch.forget)
-        # In RAM alone nothing larger can be stored, and whoever asks is best served apart.
-        largest = min(config.cache.object_size, config.cache.largest)
+        self._disk = self._open_disk()
+        disk = DiskTier(self._disk, self._now) if self._disk is not None else None
+        shelf = Shelf(working_set, whole_keys=disk is not None)
+        tiers = Tiers(shelf, disk, epoch.forget)
+        # The store takes nothing beyond half of its bound.
+        largest = min(config.cache.largest, config.cache.dir_size // 2)
         limits = FetchLimits(config.cache.object_size, largest)
         fetcher = Fetcher(tiers, purges, self._now, limits, self._tell_bug)
         self.engine = Engine(tiers, fetcher, purges, self._now)
@@ -51,10 +62,17 @@ class Caching:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep fetches and upstreams going until cancelled."""
         async with trio.open_nursery() as nursery:
+            if self._disk is not None:
+                await nursery.start(self._disk.run)
             await nursery.start(self.engine.run)
             for group in self._groups.values():
                 await nursery.start(group.run)
             task_status.started()
+
+    def close(self) -> None:
+        """When nothing is served any more."""
+        if self._disk is not None:
+            self._disk.close()
 
     def make_proxy(self, route: Route, store: FileStore) -> Proxy:
         """The handler of a route that an upstream answers; `store` has the files it may name."""
@@ -73,7 +91,22 @@ class Caching:
 
     def statistics(self) -> dict[str, object]:
         groups = {name: group.statistics() for name, group in self._groups.items()}
-        return {"cache": self.engine.statistics(), "upstreams": groups}
+        disk = asdict(self._disk.statistics()) if self._disk is not None else None
+        return {"cache": self.engine.statistics(), "disk": disk, "upstreams": groups}
+
+    def _open_disk(self) -> DiskStore | None:
+        """The store on disk; None where it is switched off, or no route has an upstream."""
+        cache = self._config.cache
+        routes = [route for site in self._config.site for route in site.route]
+        if not cache.dir or not any(route.upstream for route in routes):
+            return None
+        settings = Settings(
+            os.fsencode(cache.dir),
+            cache.dir_size,
+            cache.variants,
+            content_size=min(cache.object_size, MOST_AT_ONCE),
+        )
+        return DiskStore(settings, self._errors)
 
     def _policy(self, route: Route) -> RoutePolicy:
         cache = self._config.cache

@@ -67,6 +67,7 @@ class Worker:
         stack.callback(self.store.close)
         self._compression = self._make_compression(config)
         self.caching = Caching(config, self._working_set, self.epoch, self.errors)
+        stack.callback(self.caching.close)
         self._router = make_router(config, self.store, self._compression, self.caching)
         readers = trio.CapacityLimiter(config.files.read_threads)
         rules = _rules(config.limits, config.files.sendfile_chunk, readers)

@@ -13,7 +13,7 @@ from edgebox.cache.flight import Tally
 from edgebox.cache.purges import Purge, Scope
 from edgebox.cache.shelf import Kept, Shelf
 from edgebox.cache.spool import Overflow, Spool, SpoolRules
-from edgebox.cache.tiers import Tiers
+from edgebox.cache.tiers import Arrival, Tiers
 from edgebox.memory.ledger import Ledger
 from edgebox.memory.workingset import WorkingSet
 
@@ -28,7 +28,7 @@ class Rig:
 
     def __init__(self) -> None:
         self.told = 0
-        self.tiers = Tiers(Shelf(WorkingSet(100_000, Ledger(100_000)), False), self._tell)
+        self.tiers = Tiers(Shelf(WorkingSet(100_000, Ledger(100_000)), False), None, self._tell)
 
     def _tell(self) -> None:
         self.told += 1
@@ -38,7 +38,7 @@ class Rig:
     ) -> None:
         spool = Spool(SpoolRules(1000, self.tiers.room, self.no_overflow, Tally()))
         await spool.append(body)
-        await self.tiers.put(key, entry, spool, most)
+        await self.tiers.put(Arrival(key, entry, spool, 0, most, lambda: False))
         spool.end()
 
     async def no_overflow(self) -> Overflow | None:
@@ -78,7 +78,7 @@ async def test_what_is_not_whole_in_ram_is_not_stored_without_a_disk(rig: Rig, k
     await spool.append(b"x" * 10)
     await anext(reader)
     await spool.append(b"x" * 10)
-    await rig.tiers.put(KEY, keep(HOUR), spool, 32)
+    await rig.tiers.put(Arrival(KEY, keep(HOUR), spool, 0, 32, lambda: False))
     assert rig.bodies() == []
 
 
@@ -86,12 +86,12 @@ async def test_only_what_is_still_there_is_replaced(rig: Rig, keep: Keep) -> Non
     await rig.put(keep(HOUR))
     (kept,) = rig.tiers.find_in_ram(KEY)
     renewed = kept.with_entry(keep(HOUR, "X: new"))
-    await rig.tiers.replace(KEY, kept, renewed)
+    await rig.tiers.replace(KEY, kept, renewed, 0)
     assert rig.tiers.find_in_ram(KEY) == [renewed]
-    await rig.tiers.replace(KEY, kept, kept)  # from a flight that knew the one before
+    await rig.tiers.replace(KEY, kept, kept, 0)  # from a flight that knew the one before
     assert rig.tiers.find_in_ram(KEY) == [renewed]
     await rig.tiers.drop(KEY, renewed)
-    await rig.tiers.replace(KEY, renewed, renewed)
+    await rig.tiers.replace(KEY, renewed, renewed, 0)
     assert rig.bodies() == []
     assert rig.told == 2
 

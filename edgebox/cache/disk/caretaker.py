@@ -7,10 +7,8 @@ truth: a name is looked at by opening what is there, and the index is told.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import stat
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
@@ -24,10 +22,10 @@ from edgebox.cache.disk.finder import CHECKED_AT_ONCE
 from edgebox.cache.disk.format import Roster, Sheet, entry_now
 from edgebox.cache.disk.index import Index, Row, tags_of
 from edgebox.cache.disk.layout import OBJECTS, Place, directory_of, footprint
-from edgebox.cache.disk.outcome import Busy
 from edgebox.cache.disk.purgelog import PurgeLog
 from edgebox.cache.disk.reader import Flaw, Seen, body_is_right, see
 from edgebox.cache.disk.space import Space
+from edgebox.cache.disk.syncing import Syncing
 from edgebox.cache.entry import StoredResponse
 from edgebox.files.compression.newfile import remove_leftovers
 from edgebox.files.entry import Docroot
@@ -58,6 +56,8 @@ class Caretaker:
         self._filer = Filer(self._objects, self.space, self.purges, self._boot, 1)
         self.to_check: deque[bytes] = deque(maxlen=WAITING)
         self.carried = 0  # the last purge that all known keys were asked about
+        self._syncing: Syncing | None = None
+        self._finished = 0  # the last purge that it is about
         self.looked = self.evicted = self.purged = 0
         self.checked = self.damaged = self.orphans = 0
 
@@ -150,24 +150,22 @@ class Caretaker:
                 self._breathe()
             self.carried = number
 
-    def finish_purges(self, number: int) -> threading.Thread:
+    def finish_purges(self, number: int) -> None:
         """A survey came after all purges up to this one: they are carried out.
 
-        On the disk too, before they cease to count: in a thread, since that may take long.
+        They count until that is on the disk too: until `conclude_purges` says so.
         """
-        thread = threading.Thread(target=self._sync_and_finish, args=(number,), daemon=True)
-        thread.start()
-        return thread
+        if self._syncing is None:
+            self._syncing, self._finished = Syncing(self._objects), number
 
-    def _sync_and_finish(self, number: int) -> None:
-        with suppress(OSError, Busy):  # then they count until the next survey
-            fd = os.open(self._objects, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                if ctypes.CDLL(None, use_errno=True).syncfs(fd) != 0:
-                    return
-            finally:
-                os.close(fd)
-            self.purges.carried_out(number)
+    def conclude_purges(self) -> bool:
+        """Whether nothing is under way any more."""
+        done = None if self._syncing is None else self._syncing.poll()
+        if done is not None:
+            self._syncing = None
+        if done:
+            self.purges.carried_out(self._finished)
+        return self._syncing is None
 
     def check(self, name: bytes) -> int:
         """Read the bodies of a key as a whole; returns their octets. What is damaged goes."""

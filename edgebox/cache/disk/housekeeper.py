@@ -90,6 +90,7 @@ class Housekeeper:
         """Do one job; False if there is none."""
         now = time.monotonic()
         care = self._care
+        care.conclude_purges()
         if self._looks:
             for name in list(self._looks)[:256]:
                 del self._looks[name]

@@ -9,17 +9,20 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import shake_128
 from pathlib import Path
 
 import pytest
 
 from edgebox.cache.answer import Instant
+from edgebox.cache.disk import caretaker
 from edgebox.cache.disk.caretaker import Caretaker
 from edgebox.cache.disk.finder import Filed
 from edgebox.cache.disk.layout import OBJECTS, Place, label_of, name_of
 from edgebox.cache.disk.outcome import Outcome
 from edgebox.cache.disk.store import Settings, Store
+from edgebox.cache.disk.syncing import Syncing
 from edgebox.cache.entry import StoredResponse
 
 KEY = b"http://example.com/page"
@@ -122,6 +125,16 @@ def make_rig(tmp_path: Path, keep: Keep, later: Callable[..., Instant]) -> Itera
 @pytest.fixture
 def rig(make_rig: MakeRig) -> Rig:
     return make_rig()
+
+
+@pytest.fixture(autouse=True)
+def quick_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests do not wait for all that the machine has to write; one does, test_syncing."""
+
+    def sync(path: bytes) -> None:
+        assert os.path.isdir(path)
+
+    monkeypatch.setattr(caretaker, "Syncing", partial(Syncing, sync=sync))
 
 
 Fork = Callable[[Callable[[], object]], int]

@@ -1,0 +1,245 @@
+"""The disk tier of a whole edgebox: what outlives it, what never comes back, what it costs."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import shake_128
+from http.client import HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.box.conftest import Before, Box, Reply, Start, wait_until
+from tests.box.conftest import ask as ask_box
+
+pytestmark = pytest.mark.slow
+
+MIB = 1024 * 1024
+LARGE = 30 * MIB
+
+
+def body_of(path: str, size: int) -> bytes:
+    """`size` octets that only this path has."""
+    return shake_128(path.encode()).digest(min(size, MIB)) * -(-size // MIB)
+
+
+class App(ThreadingHTTPServer):
+    """Answers /SIZE/NAME with so many octets, fresh for an hour; `asked` counts by path.
+
+    Tags are what follows a "+" in the name. POST is answered with 204.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: Counter[str] = Counter()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: App
+
+    def do_GET(self) -> None:
+        self.server.asked[self.path] += 1
+        size = int(self.path.split("/")[1])
+        self.send_response(200)
+        self.send_header("Cache-Control", "max-age=3600")
+        self.send_header("ETag", f'"{self.path}"')
+        self.send_header("Surrogate-Key", self.path.partition("+")[2] or "none")
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        self.wfile.write(body_of(self.path, size)[:size])
+
+    def do_POST(self) -> None:
+        self.send_response(204)
+        self.end_headers()
+
+    def handle(self) -> None:
+        with suppress(OSError):  # the box was killed
+            super().handle()
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    app = App()
+    thread = threading.Thread(target=app.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield app
+    app.shutdown()
+    thread.join()
+    app.server_close()
+
+
+def ask(box: Box, path: str, method: str = "GET", **headers: str) -> Reply:
+    """One request to the same site, on whatever port it is this time."""
+    return ask_box(box, path, method, host="example.com", **headers)
+
+
+def stop(box: Box, how: signal.Signals = signal.SIGTERM) -> None:
+    box.signal(how)
+    box.wait()
+
+
+def is_hit(reply: Reply) -> bool:
+    return "hit" in reply.headers["cache-status"].split("; ")
+
+
+def on_disk(cache: Path) -> int:
+    """Named files below the directory of answers."""
+    return sum(1 for path in (cache / "responses" / "objects").rglob("*") if path.is_file())
+
+
+def test_an_answer_survives_a_restart_and_grows_old_meanwhile(
+    app: App, before: Before, tmp_path: Path
+) -> None:
+    box = before(app.url)
+    begun = time.time()
+    first = ask(box, "/1000/a")
+    wait_until(lambda: on_disk(tmp_path / "cache") == 1)
+    stop(box)
+    time.sleep(1.1)
+    box = before(app.url)
+    again = ask(box, "/1000/a")
+    assert is_hit(again)
+    assert again.body == first.body == body_of("/1000/a", 1000)[:1000]
+    assert 1 <= int(again.headers["age"]) <= time.time() - begun + 1
+    assert app.asked["/1000/a"] == 1
+
+
+def test_what_is_larger_than_ram_takes_streams_and_then_comes_from_disk(
+    app: App, before: Before
+) -> None:
+    path, box = f"/{LARGE}/large", before(app.url)
+    whole = body_of(path, LARGE)
+    first = ask(box, path)
+    assert (first.body == whole, is_hit(first)) == (True, False)
+    for restarts in (False, True):
+        if restarts:
+            stop(box)
+            box = before(app.url)
+        again = ask(box, path)
+        assert (again.body == whole, is_hit(again)) == (True, True)
+        part = ask(box, path, range=f"bytes={5 * MIB + 3}-{6 * MIB}")
+        assert (part.status, is_hit(part)) == (206, True)
+        assert part.headers["content-range"] == f"bytes {5 * MIB + 3}-{6 * MIB}/{LARGE}"
+        assert part.body == whole[5 * MIB + 3 : 6 * MIB + 1]
+        assert ask(box, path, if_none_match=f'"{path}"').status == 304
+        head = ask(box, path, "HEAD")
+        assert (head.headers["content-length"], head.body) == (str(LARGE), b"")
+    assert app.asked[path] == 1
+    assert box.peak_memory() < 200 * MIB
+
+
+@pytest.mark.parametrize("size", [1000, 2 * MIB])
+def test_a_purge_reaches_the_disk_and_holds_after_a_restart(
+    app: App, before: Before, tmp_path: Path, size: int
+) -> None:
+    gone, tagged, posted, stays = (f"/{size}/{name}" for name in ("a", "b+t", "c", "d"))
+    box = before(app.url)
+    for path in (gone, tagged, posted, stays):
+        ask(box, path)
+    wait_until(lambda: on_disk(tmp_path / "cache") == 4)
+    stop(box)
+    box = before(app.url)
+    assert ask(box, gone, "PURGE").status == 200
+    assert ask(box, "/", "PURGE", surrogate_key="t").status == 200
+    assert ask(box, posted, "POST").status == 204
+    stop(box, signal.SIGKILL)
+    box = before(app.url)
+    assert [is_hit(ask(box, path)) for path in (gone, tagged, posted, stays)] == [False] * 3 + [
+        True
+    ]
+
+
+def test_a_box_that_is_killed_while_it_stores_never_gives_a_wrong_octet(
+    app: App, before: Before
+) -> None:
+    chance = random.Random(9111)
+    paths = [f"/{size}/{n}" for n in range(6) for size in (500, 70_000, 900_000, 3 * MIB)]
+    hits = 0
+    for _ in range(4):
+        box = before(app.url)
+        lost = threading.Event()
+
+        def visit(share: list[str], box: Box = box, lost: threading.Event = lost) -> None:
+            with suppress(OSError, HTTPException):
+                while not lost.is_set():
+                    ask(box, chance.choice(share))
+
+        visitors = [threading.Thread(target=visit, args=(paths[n::3],)) for n in range(3)]
+        for visitor in visitors:
+            visitor.start()
+        time.sleep(chance.uniform(0.05, 0.4))
+        stop(box, signal.SIGKILL)
+        lost.set()
+        for visitor in visitors:
+            visitor.join()
+    box = before(app.url)
+    for path in paths:
+        reply = ask(box, path)
+        size = int(path.split("/")[1])
+        assert reply.body == body_of(path, size)[:size], path
+        hits += is_hit(reply)
+    assert hits > 0
+
+
+@pytest.mark.parametrize("kind", ["unwritable", "no directory"])
+def test_a_directory_that_cannot_be_used_is_warned_of_once(
+    app: App, before: Before, start: Start, tmp_path: Path, kind: str
+) -> None:
+    directory = tmp_path / "answers"
+    if kind == "unwritable":
+        directory.mkdir(0o500)
+    else:
+        directory.write_text("a file")
+    stop(before(app.url, cache={"dir": ""}))
+    file = tmp_path / "edgebox.toml"
+    file.write_text(file.read_text().replace('dir = ""', f'dir = "{directory}"'))
+    box = start("-c", str(file), unprivileged=True)
+    for number in range(5):
+        assert not is_hit(ask(box, f"/1000/{number}"))
+        assert is_hit(ask(box, f"/1000/{number}"))
+        assert len(ask(box, f"/{3 * MIB}/{number}").body) == 3 * MIB
+    warnings = [
+        line for line in (tmp_path / "error.log").read_text().splitlines() if "warning" in line
+    ]
+    assert len(warnings) == 1, warnings
+
+
+def test_a_box_without_upstreams_makes_no_directory_for_answers(
+    start: Start, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.txt").write_text("a")
+    box = start("--root", str(root))
+    assert ask(box, "/a.txt").body == b"a"
+    assert not (tmp_path / "cache" / "responses").exists()
+
+
+def test_a_client_that_leaves_a_large_answer_leaves_no_descriptor(app: App, before: Before) -> None:
+    path, box = f"/{LARGE}/left", before(app.url)
+    ask(box, path)
+    ask(box, path)
+    descriptors = box.descriptors()
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", box.port)) as client:
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: example.com\r\n\r\n".encode())
+            assert client.recv(1000)
+    wait_until(lambda: len(box.descriptors()) <= len(descriptors))
