@@ -1,7 +1,8 @@
 """The two clocks and the boot that the steady one belongs to.
 
-CLOCK_BOOTTIME begins anew with each boot, so what is written to disk in its terms carries
-the boot's id; it counts on while the machine is suspended, as ages must. Whoever makes an Instant for what the disk store is given must use these.
+CLOCK_BOOTTIME begins anew with each boot, so what is written to disk in its terms carries the
+boot's id; it counts on while the machine is suspended, as ages must. Whoever makes an Instant
+for what the disk store is given must use these.
 """
 
 from __future__ import annotations
