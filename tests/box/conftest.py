@@ -60,6 +60,8 @@ class Box:
         for pid in pids:
             with suppress(OSError):  # a child that has just ended
                 status = Path(f"/proc/{pid}/status").read_text()
+                if "VmHWM:" not in status:  # it has ended and waits to be reaped
+                    continue
                 peak += 1024 * int(status.partition("VmHWM:")[2].split()[0])
                 for children in Path(f"/proc/{pid}/task").glob("*/children"):
                     pids += children.read_text().split()
