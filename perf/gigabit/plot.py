@@ -19,6 +19,7 @@ from perf.gigabit.sample import Second
 LEFT, TOP, MARGIN = 56, 64, 14  # room for the scale's numbers, and above the first panel
 WIDTH, HEIGHT = 300, 130  # of one panel
 GAP, LEGEND = 18, 40  # between columns, and above each panel
+NARROWEST = 1020  # for the lines of facts
 FACT = 16  # a line of facts at the foot
 
 
@@ -38,10 +39,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One row of the picture; `least` is how far its scale goes at least."""
+    """One row of the picture: how far its scale goes at least, and at most."""
 
     title: str
     least: float
+    most: float
     lines: tuple[Line, ...]
 
 
@@ -49,6 +51,7 @@ PANELS = (
     Panel(
         "throughput, MB/s",
         125.0,
+        160.0,  # a new crowd reads for a moment what waited for it in buffers: much more
         (
             Line("on the link", ACCENT, "", 1.8, lambda s, _: s.wire / 1e6),
             Line("bodies at the clients", PLAIN, "4 3", 1.2, lambda s, _: s.payload / 1e6),
@@ -57,6 +60,7 @@ PANELS = (
     Panel(
         "memory, MB",
         10.0,
+        math.inf,
         (
             Line("its processes", ACCENT, "", 1.8, lambda s, _: s.memory / 1e6),
             Line("its sockets", PLAIN, "", 1.4, lambda s, _: s.sockets / 1e6),
@@ -72,6 +76,7 @@ PANELS = (
     Panel(
         "CPU, % of a core",
         25.0,
+        math.inf,
         (
             Line("user", ACCENT, "", 1.8, lambda s, _: s.user * 100),
             Line("kernel", PLAIN, "", 1.4, lambda s, _: s.kernel * 100),
@@ -84,7 +89,7 @@ PANELS = (
 def plot(outcomes: Mapping[str, Outcome], facts: Sequence[str]) -> str:
     """The SVG document of every server that has a course."""
     courses = {name: list(it.seconds) for name, it in outcomes.items() if it.seconds}
-    width = LEFT + max(1, len(courses)) * (WIDTH + GAP) + MARGIN
+    width = max(NARROWEST, LEFT + len(courses) * (WIDTH + GAP) + MARGIN)
     height = TOP + len(PANELS) * (HEIGHT + LEGEND) + FACT * len(facts) + MARGIN
     shapes = [text(LEFT, 22, "A 10 GB file over a gigabit", size=15)]
     for column, name in enumerate(courses):
@@ -107,14 +112,14 @@ def plot(outcomes: Mapping[str, Outcome], facts: Sequence[str]) -> str:
 
 
 def scale(panel: Panel, courses: Iterable[Sequence[Second]]) -> float:
-    """The top of a panel's scale: a round number that no line of any course passes."""
+    """The top of a panel's scale: a round number, which no line of any course passes."""
     values = [
         line.value(second, seconds[0])
         for seconds in courses
         for second in seconds
         for line in panel.lines
     ]
-    return round_up(max([panel.least, *values]))
+    return round_up(min(panel.most, max([panel.least, *values])))
 
 
 def round_up(value: float) -> float:
@@ -166,9 +171,10 @@ def curves(
         )
         shapes.append(text(left + wide / 2, y + 12, f"{clients:,}", anchor="middle", size=10))
     for line in panel.lines:
+        shares = [min(1.0, line.value(s, seconds[0]) / highest) for s in seconds]
         points = " ".join(
-            f"{across(s.at):.1f},{y + HEIGHT * (1 - line.value(s, seconds[0]) / highest):.1f}"
-            for s in seconds
+            f"{across(second.at):.1f},{y + HEIGHT * (1 - share):.1f}"
+            for second, share in zip(seconds, shares, strict=True)
         )
         shapes.append(f"<polyline points='{points}' {paint(line)}/>")
     return shapes

@@ -41,6 +41,17 @@ def test_no_point_lies_outside_the_picture(outcomes: dict[str, Outcome]) -> None
             assert 0 <= y <= height
 
 
+def test_a_rush_from_the_buffers_does_not_flatten_the_link(
+    outcomes: dict[str, Outcome],
+) -> None:
+    own = outcomes["edgebox"]
+    rush = (*own.seconds[:-1], replace(own.seconds[-1], payload=1e9))
+    tree = ElementTree.fromstring(plot({"edgebox": replace(own, seconds=rush)}, []))
+    words = [element.text for element in tree.iter(f"{SVG}text")]
+    assert "160" in words
+    assert "1,000" not in words
+
+
 def test_a_server_that_never_ran_takes_no_room(outcomes: dict[str, Outcome]) -> None:
     outcomes["lighttpd"] = Outcome("1.4", "", faults=("downloads: not ready",))
     assert "lighttpd" not in plot(outcomes, [])
