@@ -17,6 +17,7 @@ from edgebox.config.schema import Config, Limits
 from edgebox.epoch import Epoch
 from edgebox.express.lane import Lane
 from edgebox.express.memory import Memory
+from edgebox.express.recogniser import LINES
 from edgebox.files.compression.client import CompressionClient
 from edgebox.files.store import FileStore
 from edgebox.handlers import synthetic
@@ -89,6 +90,7 @@ class Worker:
         if not config.server.express:
             return TaskPerConnection(self.service, self.admission)
         memory = Memory(self.ledger, HEADS, ANSWERS)
+        self.ledger.account("header lines").charge(LINES)  # held for them from the start
         lane = Lane(self.service, memory, self.admission, self._respond_nowait)
         self.caching.engine.sees = lane.sees
         return lane
@@ -167,7 +169,7 @@ class Worker:
 
 def _budget(config: Config) -> int:
     """Octets that may be held on purpose."""
-    return (config.files.working_set or 0) + HEADS + ANSWERS
+    return (config.files.working_set or 0) + HEADS + ANSWERS + LINES
 
 
 def _rules(limits: Limits, chunk: int, readers: trio.CapacityLimiter) -> Rules:
