@@ -22,7 +22,7 @@ from contextlib import suppress
 import trio
 
 from edgebox.express.memory import Answer, Deciding, Memory
-from edgebox.express.recogniser import Recogniser, match_line
+from edgebox.express.recogniser import Recogniser, match_line, strip_cookie
 from edgebox.http.faults import Fault
 from edgebox.http.message import Request, Response
 from edgebox.http.target import parse_target
@@ -68,7 +68,10 @@ class Lane:
         self._admission = admission
         self._respond_nowait = respond_nowait
         self._deciding = DECIDING
-        self._recogniser = Recogniser(DECIDING, service.rules.head.fields)
+        # One field less than a head may have: a cookie may have been taken out before.
+        self._most_fields = service.rules.head.fields - 1
+        self._recogniser = Recogniser(DECIDING, self._most_fields)
+        self._cookies_are_noise = True
         self._epoll = select.epoll()
         self._listeners: dict[int, socket.socket] = {}
         self.idle: dict[int, Connection] = {}
@@ -131,8 +134,9 @@ class Lane:
             return True
         if len(self._deciding) < MOST_DECIDING:
             with suppress(ValueError):  # a field that the lane leaves to the tasks
-                recogniser = Recogniser(self._deciding | {name}, self._service.rules.head.fields)
+                recogniser = Recogniser(self._deciding | {name}, self._most_fields)
                 self._deciding, self._recogniser = self._deciding | {name}, recogniser
+                self._cookies_are_noise = b"cookie" not in self._deciding
                 self._memory.forget_heads()
         return False
 
@@ -202,30 +206,36 @@ class Lane:
         """The answer to a head that was not seen in this epoch; None: a task must see to it."""
         line, _, block = data.partition(b"\r\n")
         known = self._memory.heads.get(block)
+        again = known is not None
         if known is None:
             known = self._learn(block)
             if known is None:
                 return None
-            deciding, tail = known
-            answer = deciding.answers.get(line) or self._build(line, deciding)
-        else:
-            deciding, tail = known
-            answer = deciding.answers.get(line) or self._build(line, deciding)
-            # Only what may be repeated, and only heads whose block came before: one that never
-            # repeats is not kept twice.
-            if answer is not None and line in deciding.answers:
-                self._memory.hit(data, answer, tail)
-        return (answer, tail) if answer is not None else None
+        deciding, tail = known
+        answer = deciding.answers.get(line) or self._build(line, deciding)
+        if answer is None:
+            return None
+        # Only what may be repeated, and only heads whose block came before: one that never
+        # repeats is not kept twice.
+        if again and line in deciding.answers:
+            self._memory.hit(data, answer, tail)
+        return answer, tail
 
     # --- what is seen for the first time ------------------------------------------------
 
     def _learn(self, block: bytes) -> tuple[Deciding, bytes] | None:
-        facts = self._recogniser.match_block(block)
+        """What decides in a block that is not remembered; None: a task must see to it."""
+        memory = self._memory
+        rest = strip_cookie(block) if self._cookies_are_noise else block
+        known = memory.heads.get(rest)
+        if known is not None:
+            memory.meet(block, known)
+            return known
+        facts = self._recogniser.match_block(rest)
         if facts is None:
             return None
         tail = self._service.recorder.form.agent(facts.referer, facts.user_agent)
-        deciding = self._memory.learn(block, facts.fields, facts.host, tail)
-        return deciding, tail
+        return memory.learn(rest, facts.fields, facts.host, tail)
 
     def _build(self, line: bytes, deciding: Deciding) -> Answer | None:
         seen = match_line(line)

@@ -9,7 +9,7 @@ Three levels, each cheaper to ask than the next:
 
 Heads that differ only in what decides nothing (cookies, say) share their answers, so
 there is one rendering an object and epoch, however many clients ask for it. All of it
-is bounded and counted; what is full is emptied, since a block is learned again in 3 µs.
+is bounded and counted; what is full is emptied, since a block is soon learned again.
 """
 
 from __future__ import annotations
@@ -54,28 +54,42 @@ class Memory:
         self._seen: set[int] = set()  # hashes of blocks that came once
         self._deciding: dict[object, Deciding] = {}
 
-    def learn(self, block: bytes, fields: Fields, host: bytes | None, tail: bytes) -> Deciding:
-        """What decides in a header block; remembered for the block if it came before.
-
-        `tail` is its piece of the access log. A block that never comes again, with a new
-        cookie for each request, is not worth its room: it would push out those that do.
-        """
-        key, mark = (fields, host), hash(block)
-        again = mark in self._seen
-        size = len(block) + len(tail) + ENTRY if again else MARK
-        if key not in self._deciding:
-            size += 4 * ENTRY + sum(len(n) + len(v) for n, v in fields)
-        if self._heads_account.held + size > self._limits[0]:
-            self.forget_heads()
+    def learn(
+        self, block: bytes, fields: Fields, host: bytes | None, tail: bytes
+    ) -> tuple[Deciding, bytes]:
+        """What decides in a header block, with `tail`, its piece of the access log."""
+        key = (fields, host)
         deciding = self._deciding.get(key)
         if deciding is None:
+            self._charge_head(4 * ENTRY + sum(len(n) + len(v) for n, v in fields))
             deciding = self._deciding[key] = Deciding(Headers(fields), host)
+        known = deciding, tail
+        self.meet(block, known)
+        return known
+
+    def meet(self, block: bytes, known: tuple[Deciding, bytes]) -> None:
+        """A block came of which `known` is known: it is remembered from its second time on.
+
+        One that never comes again, with a new cookie for each request, is not worth its
+        room: it would push out those that do.
+        """
+        mark = hash(block)
+        again = mark in self._seen
+        if self._charge_head(len(block) + len(known[1]) + ENTRY if again else MARK):
+            # `known` is forgotten too: what held on to it would miss that its answers age.
+            return
         if again:
-            self.heads[block] = (deciding, tail)
+            self.heads[block] = known
         else:
             self._seen.add(mark)
+
+    def _charge_head(self, size: int) -> bool:
+        """Whether all heads were forgotten for it."""
+        full = self._heads_account.held + size > self._limits[0]
+        if full:
+            self.forget_heads()
         self._heads_account.charge(size)
-        return deciding
+        return full
 
     def keep(self, deciding: Deciding, line: bytes, answer: Answer) -> None:
         """Remember an answer until the epoch turns."""

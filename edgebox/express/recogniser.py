@@ -42,6 +42,8 @@ _READ = frozenset((b"connection", b"host", b"referer", b"user-agent"))
 # No tab, and no space before the line's end: h11 would strip it.
 _FIELD = re.compile(rb"(%b++): *+([\x20-\x7e\x80-\xff]*+)(?<! )" % TCHAR).fullmatch
 
+_PRINTED = bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100))
+
 LINES = 512 * 1024  # octets of lines that are remembered, some 2,000; emptied when full
 LONGEST_LINE = 512  # longer ones are cookies and the like, which seldom come again
 ENTRY = 150  # octets that a line's entry and tuple take beside it, roughly
@@ -75,6 +77,20 @@ class Facts(NamedTuple):
 
 
 _NO_FIELDS = Facts((), None, b"", b"")
+
+
+def strip_cookie(block: bytes) -> bytes:
+    """The header block without its first Cookie line, where that is canonical and not in front.
+
+    Cookies are what differs between one browser's requests and another's, and seldom decide
+    an answer: the rest is found again far more often than the whole.
+    """
+    before, _, after = block.partition(b"\r\nCookie: ")
+    value, end, rest = after.partition(b"\r\n")
+    # No tab, and no space before the line's end, as in _FIELD; here for half of its time.
+    if not end or value.translate(None, _PRINTED) or value[-1:] == b" ":
+        return block
+    return before + end + rest
 
 
 def match_line(line: bytes) -> Line | None:
