@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from edgebox.config.marks import Count, Positive, Rate, Record, Seconds, Size, about
+from edgebox.config.marks import Count, Positive, Rate, Record, Seconds, Size, Timeout, about
 from edgebox.config.upstreams import Upstream
 
 
@@ -30,7 +30,31 @@ class Server(Record, frozen=True, kw_only=True):
         about("connections waiting to be accepted; auto: what somaxconn allows, at most 4096"),
     ] = None
     express: Annotated[bool, about("the express lane; off leaves a correct, slower server")] = True
-    drain: Annotated[Seconds, about("on SIGQUIT, how long requests in hand may still take")] = 30.0
+    drain: Annotated[
+        Seconds, about("how long requests in hand may still take on SIGQUIT, reload and upgrade")
+    ] = 30.0
+    workers: Annotated[
+        Annotated[int, Meta(ge=1, le=32)] | None,
+        about("processes that serve, each with its part of the RAM; auto: as the plan has it"),
+    ] = None
+    hang: Annotated[
+        Timeout, about("a worker that shows no sign of life for so long is ended and replaced")
+    ] = 30.0
+    user: Annotated[
+        str, about('who workers run as, if we are started as root; "" stays who we are')
+    ] = ""
+    group: Annotated[str, about('their group; "" is that of the user')] = ""
+    chroot: Annotated[
+        str,
+        about('directory that workers are locked into; paths stay as seen from outside; "" is none'),
+    ] = ""
+    landlock: Annotated[
+        Literal["with-user", "always", "never"],
+        about("when workers can open nothing but roots, caches and logs"),
+    ] = "with-user"
+    drain_idle: Annotated[
+        Seconds, about("then, how long an idle connection may still bring a last request")
+    ] = 1.0
 
 
 class Limits(Record, frozen=True, kw_only=True):
@@ -64,6 +88,10 @@ class Limits(Record, frozen=True, kw_only=True):
     linger: Annotated[
         Seconds, about("how long a closed connection is drained, so that the answer arrives")
     ] = 2.0
+    send_buffer: Annotated[
+        Annotated[int, Meta(extra={"unit": "size"}, ge=4096)] | None,
+        about("of an answer, in the kernel but not yet sent; auto: from the link's speed"),
+    ] = None
 
 
 class Files(Record, frozen=True, kw_only=True):
@@ -276,6 +304,40 @@ class Cache(Record, frozen=True, kw_only=True):
     )
 
 
+class Nic(Record, frozen=True, kw_only=True):
+    """[nic]: the card that clients are reached through, where the machine cannot tell."""
+
+    speed: Annotated[
+        Annotated[int, Meta(extra={"unit": "rate"}, ge=1)] | None,
+        about("the link's speed; auto: as the card says"),
+    ] = None
+    interface: Annotated[
+        str | None,
+        about("its name; auto: the interface of the listen address, or of the default route"),
+    ] = None
+
+
+class Planning(Record, frozen=True, kw_only=True):
+    """[plan]: what the numbers that are auto are reckoned from."""
+
+    memory: Annotated[
+        Annotated[int, Meta(extra={"unit": "size"}, ge=1)] | None,
+        about("RAM that edgebox may use in all; auto: what is available"),
+    ] = None
+    object_size: Annotated[
+        Annotated[int, Meta(extra={"unit": "size"}, ge=1)] | None,
+        about("mean size of an answer; auto: that of the files below the roots"),
+    ] = None
+    round_trip: Annotated[
+        Annotated[float, Meta(extra={"unit": "time"}, ge=0.001, le=3600)] | None,
+        about("to a far client and back; auto: 100ms"),
+    ] = None
+    connection_size: Annotated[
+        Annotated[int, Meta(extra={"unit": "size"}, ge=1)] | None,
+        about("RAM of a connection, the kernel's part included; auto: 24 kB, then as measured"),
+    ] = None
+
+
 class Config(Record, frozen=True, kw_only=True):
     """The whole of edgebox.toml."""
 
@@ -286,4 +348,6 @@ class Config(Record, frozen=True, kw_only=True):
     cache: Cache = field(default_factory=Cache)
     upstream: dict[str, Upstream] = field(default_factory=dict)
     log: Log = field(default_factory=Log)
+    nic: Nic = field(default_factory=Nic)
+    plan: Planning = field(default_factory=Planning)
     site: tuple[Site, ...] = (Site(),)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 import select
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import trio
@@ -38,6 +38,7 @@ READ_SIZE = 16 * 1024
 BATCH = 256  # events a poll
 ROUNDS = 16  # polls before other tasks get their turn
 LINGER = 0.001  # seconds; times ROUNDS, how late a file's change may be heard of
+GLANCE = 0.02  # seconds between two looks, while draining, whether anybody is idle still
 MOST_DECIDING = 40  # fields, those of Vary included: an upstream may name what it likes
 TOGETHER = 64 * 1024  # up to here head and body are kept, and sent, as one piece
 
@@ -114,19 +115,38 @@ class Lane:
 
     def park(self, conn: Connection) -> None:
         """Take back a connection that is idle again."""
-        if self._service.draining:
-            conn.close()
-            return
         conn.active = self._service.epoch.number
         self._watch(conn)
+        if self._service.draining:
+            self._call_last({conn.sock.fileno(): conn})
 
     def drain(self) -> None:
-        """Stop accepting, close what is idle; sessions in hand go on."""
+        """Stop accepting; sessions in hand go on, and who is idle may ask once more.
+
+        What waits to be accepted is taken in first: a queue that nobody else serves is lost.
+        """
         for fd in self._listeners:
+            before = -1
+            while before != self._counters.accepted:
+                before = self._counters.accepted
+                self._accept(fd)
             if not self._paused:
                 self._epoll.unregister(fd)
         self._listeners = {}
-        self._close_idle()
+        self._requests = 0  # every answer comes from a task, which says that it is the last
+        self._call_last(self.idle)
+
+    def _call_last(self, conns: Mapping[int, Connection]) -> None:
+        """Counted as one more in hand, until these idle connections are gone."""
+        self._admission.start(self._nursery, self._wait_last, dict(conns))
+
+    async def _wait_last(self, conns: dict[int, Connection]) -> None:
+        with trio.move_on_after(self._service.rules.drain_idle):
+            while any(self.idle.get(fd) is conn for fd, conn in conns.items()):
+                await trio.sleep(GLANCE)
+        for fd, conn in conns.items():
+            if self.idle.get(fd) is conn:
+                self.idle.pop(fd).close()
 
     def sees(self, name: bytes) -> bool:
         """Whether requests that the lane makes out have the field `name`; the next ones will."""

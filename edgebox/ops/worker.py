@@ -13,7 +13,7 @@ from functools import partial
 
 import trio
 
-from edgebox.config.schema import Config, Limits
+from edgebox.config.schema import Config
 from edgebox.epoch import Epoch
 from edgebox.express.lane import Lane
 from edgebox.express.memory import Memory
@@ -71,7 +71,7 @@ class Worker:
         stack.callback(self.caching.close)
         self._router = make_router(config, self.store, self._compression, self.caching)
         readers = trio.CapacityLimiter(config.files.read_threads)
-        rules = _rules(config.limits, config.files.sendfile_chunk, readers)
+        rules = _rules(config, readers)
         self.counters = Counters()
         self.service = Service(rules, self.epoch, self._respond, recorder, self.counters)
         self.admission = Admission(config.limits.connections or 1)
@@ -172,16 +172,18 @@ def _budget(config: Config) -> int:
     return (config.files.working_set or 0) + HEADS + ANSWERS + LINES
 
 
-def _rules(limits: Limits, chunk: int, readers: trio.CapacityLimiter) -> Rules:
+def _rules(config: Config, readers: trio.CapacityLimiter) -> Rules:
+    limits = config.limits
     return Rules(
         head=HeadLimits(limits.head_size, limits.head_fields, limits.target_length),
         head_timeout=limits.head_timeout,
         idle=limits.keep_alive_idle,
+        drain_idle=config.server.drain_idle,
         requests=limits.keep_alive_requests,
         body_rate=limits.body_rate,
         body_window=limits.body_timeout,
         linger=limits.linger,
-        send=SendLimits(limits.send_rate, limits.send_timeout, chunk, readers),
+        send=SendLimits(limits.send_rate, limits.send_timeout, config.files.sendfile_chunk, readers),
     )
 
 

@@ -62,7 +62,7 @@ async def serve(
                 await linger(conn, service.rules.linger)
             if not turn.keep_alive:
                 return
-            if not buffer and park is not None and not service.draining:
+            if not buffer and park is not None:
                 parked = True
                 park(conn)
                 return
@@ -75,9 +75,8 @@ async def serve(
 
 async def wait_request(service: Service, conn: Connection, buffer: bytearray) -> bool:
     """Wait for the first octets of a request; False when none came or none is wanted."""
-    if service.draining:
-        return False
-    with trio.move_on_after(service.rules.idle) as scope:
+    rules = service.rules
+    with trio.move_on_after(rules.drain_idle if service.draining else rules.idle) as scope:
         service.waiting.add(scope)
         try:
             return await receive(conn, buffer)

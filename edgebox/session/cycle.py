@@ -42,6 +42,7 @@ class Rules:
     head: HeadLimits
     head_timeout: float
     idle: float
+    drain_idle: float
     requests: int
     body_rate: int
     body_window: float
@@ -69,9 +70,15 @@ class Service:
         self.counters.answered(status, octets)
 
     def drain(self) -> None:
-        """No further request on any connection: those in hand are the last."""
+        """The next answer on each connection is its last.
+
+        Who is idle may still ask, shortly: a request on its way when its connection is
+        closed is lost, and its client cannot know whether it was heard.
+        """
         self.draining = True
-        self.shed_waiting()
+        until = trio.current_time() + self.rules.drain_idle
+        for scope in self.waiting:
+            scope.deadline = min(scope.deadline, until)
 
     def shed_waiting(self) -> bool:
         """End the sessions that wait for a request; False where none does."""

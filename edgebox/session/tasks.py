@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 
 import trio
 
@@ -49,17 +50,28 @@ class TaskPerConnection:
             async with trio.open_nursery() as nursery:
                 for listener in listeners:
                     nursery.start_soon(self._accept, listener)
+        with suppress(NoDescriptors):
+            for listener in listeners:  # what waits in a queue that nobody else serves is lost
+                while self._take(listener):
+                    pass
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:
             await trio.lowlevel.wait_readable(listener)
             try:
-                for sock, address in accept_ready(listener):
-                    self._welcome(sock, address)
+                self._take(listener)
             except NoDescriptors:
                 self._service.counters.starved += 1
                 self._service.shed_waiting()
                 await trio.sleep(BACK_OFF)
+
+    def _take(self, listener: socket.socket) -> int:
+        """Take what waits to be accepted, or a part of it; how many that was."""
+        taken = 0
+        for sock, address in accept_ready(listener):
+            self._welcome(sock, address)
+            taken += 1
+        return taken
 
     def _welcome(self, sock: socket.SocketType, address: object) -> None:
         service = self._service

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,40 @@ async def test_a_reader_that_stops_is_cut_off_and_others_do_not_notice(root: Pat
             while server.worker.admission.tasks:
                 await trio.sleep(0.05)
         assert len(await slow.read_all()) < 64 * 1024 * 1024
+
+
+@both_lanes
+@pytest.mark.slow
+async def test_draining_answers_each_connection_once_more(root: Path, express: bool) -> None:
+    """A request may be on its way when draining begins; only who stays silent is closed."""
+    async with serving(configure(root, server={"express": express})) as server:
+        async with server.connect() as client, server.connect() as silent:
+            for each in (client, silent):
+                await each.send(request("/"))
+                assert "connection" not in (await each.read_answer()).headers
+            server.worker.service.drain()
+            server.worker.front.drain()
+            await client.send(request("/"))
+            answer = await client.read_answer()
+            assert (answer.status, answer.headers["connection"]) == (200, "close")
+            assert await client.closed()
+            with trio.fail_after(5):
+                await server.worker.admission.wait_none()
+            assert await silent.closed()
+
+
+@both_lanes
+async def test_who_waits_in_the_accept_queue_when_draining_begins_is_answered(
+    root: Path, express: bool
+) -> None:
+    async with serving(configure(root, server={"express": express})) as server:
+        await server.get("/")
+        with socket.create_connection(("127.0.0.1", server.port)) as waiting:
+            waiting.settimeout(5)
+            waiting.sendall(request("/"))  # no turn of the loop since: nobody has accepted it
+            server.worker.service.drain()
+            server.worker.front.drain()
+            assert await trio.to_thread.run_sync(waiting.recv, 12) == b"HTTP/1.1 200"
 
 
 async def test_draining_answers_what_is_in_hand_and_closes_the_rest(root: Path) -> None:
