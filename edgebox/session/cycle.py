@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import trio
 
@@ -22,6 +23,8 @@ from edgebox.http.headers import Fields
 from edgebox.http.message import Response, Switched
 from edgebox.listen.connection import Connection
 from edgebox.observe.counters import Counters
+from edgebox.observe.hottest import url_of
+from edgebox.observe.kinds import kind_of
 from edgebox.observe.recorder import Recorder
 from edgebox.send.framing import frame, wants_keep_alive
 from edgebox.send.writer import SendLimits, Sent, Writer
@@ -121,6 +124,7 @@ async def _answer(
     rules, request = service.rules, received.request
     body = BodyReader(conn, buffer, received, rules.body_rate, rules.body_window)
     answering = True
+    began = perf_counter()
 
     async def send_interim(status: int, fields: Fields) -> None:
         if answering and request.minor == 1:
@@ -143,8 +147,10 @@ async def _answer(
     keep_alive = wanted and allowed
     wire = frame(response, request.method, request.minor, keep_alive, service.epoch.stamp)
     writer = Writer(conn, rules.send)
+    first = perf_counter() - began  # a head is sent at once, whatever its body waits for
     try:
         sent = await writer.write(wire, response)
+        total = perf_counter() - began
         if isinstance(response.body, Switched) and sent is Sent.WHOLE:
             await relay(conn, bytes(buffer), response.body.duplex)
     finally:
@@ -152,6 +158,8 @@ async def _answer(
             await response.aclose()
     body_octets = max(0, writer.sent - len(wire.head))
     service.note(conn, octets, response.status, body_octets, writer.sent)
+    service.counters.served(kind_of(response), writer.sent, first, total)
+    service.counters.hottest.note(url_of(request), 1, writer.sent)
     if sent is not Sent.WHOLE:
         service.recorder.cut(conn.peer, octets, sent, writer.broken)
         return Turn(False)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgebox.config.convert import convert
 from edgebox.config.keys import keys_of, tables_below
-from edgebox.config.schema import Config, Route
+from edgebox.config.schema import Config, Route, Server
 from edgebox.config.upstreams import Upstream, UpstreamServer
 
 
@@ -102,7 +102,7 @@ def test_an_unknown_key_gets_a_hint() -> None:
         "listen": "unknown key here; it belongs in [server]",
         "lisen": 'unknown key; did you mean "listen"?',
         "root": "unknown key here; it belongs in [[site]]",
-        "zzz": "unknown key; [server] takes listen, name, backlog, express, drain",
+        "zzz": "unknown key; [server] takes " + ", ".join(Server.__struct_fields__),
         "keep_alive_idle": "unknown key here; it belongs in [limits] or [upstream.NAME]",
         "head-size": 'unknown key; did you mean "head_size"?',
         "qqq": "unknown key; [[site]] takes hosts, root, index, symlinks, dotfiles,"
