@@ -9,7 +9,8 @@ directives mean for a response is the business of `policy` and `freshness`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from edgebox.http.headers import OWS, Headers, split_list
 
@@ -70,6 +71,9 @@ class Directives:
         return name in self._arguments and not self.field_names(name)
 
 
+_NONE = Directives({})
+
+
 def parse_seconds(digits: bytes) -> int | None:
     """delta-seconds (RFC 9111 §1.2.2): digits and nothing else, or None; at most FOREVER."""
     if not digits.isdigit():
@@ -78,8 +82,15 @@ def parse_seconds(digits: bytes) -> int | None:
     return min(int(digits), FOREVER) if len(digits) <= len(str(FOREVER)) else FOREVER
 
 
-def parse(lines: Iterable[bytes]) -> Directives:
+def parse(lines: Sequence[bytes]) -> Directives:
     """The directives of all lines of a Cache-Control field."""
+    return _parse(tuple(lines)) if lines else _NONE
+
+
+# Servers and clients say the same few things all the time, and each is asked about more
+# than once. Lines are no longer than a head: this is bounded.
+@lru_cache(maxsize=256)
+def _parse(lines: tuple[bytes, ...]) -> Directives:
     arguments: dict[bytes, bytes | None] = {}
     for line in lines:
         # A quote left open must not swallow the no-store behind it.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 
 _DAY_NAMES = tuple(b"Mon Tue Wed Thu Fri Sat Sun".split())
 _MONTHS = tuple(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
@@ -54,6 +55,7 @@ def format_date(seconds: int) -> bytes:
     )
 
 
+@lru_cache(maxsize=256)  # the dates of an answer are asked for several times, Date's each second
 def parse_date(value: bytes, now: int) -> int | None:
     """Seconds since 1970 of an HTTP-date in any of its three forms; None if it is none.
 

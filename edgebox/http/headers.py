@@ -39,7 +39,10 @@ class Headers:
 
     def tokens(self, name: bytes) -> list[bytes]:
         """The members of a comma list of tokens, lower case, empty members dropped."""
-        return [t.lower() for value in self.all(name) for t in split_list(value)]
+        values = self._index.get(name)
+        if values is None:  # most fields that are asked for are not there
+            return []
+        return [t.lower() for value in values for t in split_list(value)]
 
     def __contains__(self, name: bytes) -> bool:
         return name in self._index
