@@ -3,9 +3,10 @@
 Octets come in as sent; what goes out is a host in lower case and a path that was
 decoded exactly once and holds no empty, `.` or `..` segment, so that route, stat cache
 and file system cannot read it in three ways. Whatever two readers could take for
-different paths (an encoded slash, a backslash, NUL) is refused here rather than
-interpreted. `raw` and `raw_path` keep what was sent, for the log, the cache key and an
-upstream. Knows nothing of sites, roots or files.
+different paths is refused here (a backslash, NUL), or told in both readings: an encoded
+slash is part of a name to npm and GitLab, and a separator to others. `raw` and `raw_path`
+keep what was sent, for the log, the cache key and an upstream. Knows nothing of sites,
+roots or files.
 
 Octets from 0x80 up are refused although nginx 1.22 serves them: RFC 3986 has only ASCII,
 h11 reads no others, and browsers and curl percent-encode them; so nobody who follows the
@@ -31,6 +32,9 @@ class Target:
     `query` is what follows the first "?", None if there is none; `authority` is
     host[:port] of an absolute-form target, host in lower case, None for origin form.
     `raw` == b"*" (OPTIONS only) has path b"*".
+
+    `separated`: where `raw_path` has a slash or backslash that is encoded, the path as it is
+    for whoever takes that for a separator; in `path` it stays as it came.
     """
 
     raw: bytes
@@ -38,12 +42,14 @@ class Target:
     path: bytes
     query: bytes | None = None
     authority: bytes | None = None
+    separated: bytes | None = None
 
 
 _VISIBLE = re.compile(rb"[\x21\x22\x24-\x7e]+")  # no "#": a fragment is never sent
 _ABSOLUTE = re.compile(rb"(?i:https?)://([^/?]*)(.*)")
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
+_SEPARATOR = re.compile(rb"(?i)%(2f|5c)")
 _FORBIDDEN = re.compile(rb"[\x00-\x1f\x7f\\]")
 _ODD = re.compile(rb"%|//|/\.|\\")  # a path without these is already in normal form
 
@@ -59,7 +65,7 @@ def parse_target(method: bytes, raw: bytes) -> Target | Fault:
 
     Faults: METHOD_CONNECT for CONNECT (its authority form included), TARGET where the
     form, the authority or a percent escape of the path is malformed, PATH where the path
-    leaves the root or holds a control octet, a backslash or an encoded slash.
+    leaves the root, holds a control octet or a backslash, or dots beside an encoded slash.
     """
     if method == b"CONNECT":
         return Fault.METHOD_CONNECT
@@ -79,10 +85,17 @@ def parse_target(method: bytes, raw: bytes) -> Target | Fault:
         authority = name if port is None else b"%b:%d" % (name, port)
         rest = absolute[2] if absolute[2].startswith(b"/") else b"/" + absolute[2]
     raw_path, mark, query = rest.partition(b"?")
-    path = normalise_path(raw_path)
+    separated: bytes | Fault | None = None
+    if b"%" in raw_path and _SEPARATOR.search(raw_path) is not None:
+        separated = _separate(raw_path)
+        path = normalise_path(_SEPARATOR.sub(rb"%25\1", raw_path))
+    else:
+        path = normalise_path(raw_path)
     if isinstance(path, Fault):
         return path
-    return Target(raw, raw_path, path, query if mark else None, authority)
+    if isinstance(separated, Fault):
+        return separated
+    return Target(raw, raw_path, path, query if mark else None, authority, separated)
 
 
 def normalise_path(raw_path: bytes) -> bytes | Fault:
@@ -91,7 +104,7 @@ def normalise_path(raw_path: bytes) -> bytes | Fault:
     Escapes are decoded first, so `%2e%2e` is `..`; empty segments go before `..` is
     counted, as the file system does it. A trailing slash stays; `/.` and `/..` at the end
     leave one. RFC 3986 lets `..` stop at the root; here it is a fault, since nobody sends
-    it with good intent.
+    it with good intent. So is a slash or backslash that is encoded.
     """
     if _ODD.search(raw_path) is None:
         return raw_path
@@ -113,6 +126,16 @@ def normalise_path(raw_path: bytes) -> bytes | Fault:
             kept.append(segment)
     slash = b"/" if kept and segments[-1] in (b"", b".", b"..") else b""
     return b"/" + b"/".join(kept) + slash
+
+
+def _separate(raw_path: bytes) -> bytes | Fault:
+    """A path in which an encoded slash or backslash separates segments.
+
+    Dots among these are a fault: no upstream agrees with the next one on what is meant.
+    """
+    path = _SEPARATOR.sub(b"/", raw_path)
+    segments = _ESCAPE.sub(_octet, path).split(b"/")
+    return Fault.PATH if b"." in segments or b".." in segments else normalise_path(path)
 
 
 def _octet(escape: re.Match[bytes]) -> bytes:

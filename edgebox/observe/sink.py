@@ -1,4 +1,4 @@
-"""A log file that is never waited for: lines are batched and written by a thread.
+"""A log that is never waited for: lines are batched and written by a thread.
 
 A full disk, a stuck pipe or a slow network file system holds up the writer thread and
 nothing else; what cannot be written is held up to a bound, then dropped and counted.
@@ -8,25 +8,59 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Protocol
 
 import trio
+
+from edgebox.observe.syslog import (
+    INFO,
+    Severity,
+    SyslogTarget,
+    is_syslog,
+    local_sender,
+    parse_receiver,
+)
 
 PATIENCE = 1.0  # seconds that a write under way may still take when the process ends
 
 
+class Target(Protocol):
+    """Where batches go. `problem`: why the last one was not all written, "" if it was."""
+
+    problem: str
+
+    def write(self, batch: bytes) -> int:
+        """Write whole lines; may wait. Returns how many were lost."""
+        ...
+
+    def write_nowait(self, batch: bytes) -> int:
+        """The same without waiting, as the last that is done before `close`."""
+        ...
+
+    def reopen(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class Sink:
-    """Where log lines go: a path, "-" (a given descriptor) or "off".
+    """Where log lines go: a path, "-" (a given descriptor), syslog, or "off".
 
     `add` takes octets in pieces; `flush` (once an epoch) hands what came to the thread.
     """
 
-    def __init__(self, target: str, standard_fd: int, backlog: int) -> None:
-        """`standard_fd` is what "-" means; `backlog` the octets held before dropping.
+    def __init__(
+        self,
+        target: str,
+        standard_fd: int,
+        backlog: int,
+        name: str = "access",
+        severity: Severity = lambda line: INFO,
+    ) -> None:
+        """`standard_fd` is what "-" means; `backlog` the octets held before dropping. `name`
+        and `severity`, of a line, are for syslog.
 
         Raises OSError when the path cannot be opened.
         """
-        self._target = target
-        self._standard_fd = standard_fd
+        self.name = name
         self._backlog = backlog
         self._waiting: list[bytes] = []  # batches not yet written
         self._held = 0
@@ -35,19 +69,23 @@ class Sink:
         self._idle.set()
         self.pieces: list[bytes] = []
         self.add = self.pieces.append
-        self.dropped = 0  # batches' octets lost since the start
-        self._fd = self._open()
+        self.dropped = 0  # lines lost since the start
+        self._target: Target | None = None
+        if is_syslog(target):
+            self._target = SyslogTarget(parse_receiver(target), local_sender(name), severity)
+        elif target == "-":
+            self._target = FileTarget("", standard_fd)
+        elif target != "off":
+            self._target = FileTarget(target, _open(target))
 
     @property
     def enabled(self) -> bool:
-        return self._target != "off"
+        return self._target is not None
 
-    def _open(self) -> int:
-        if self._target == "off":
-            return -1
-        if self._target == "-":
-            return self._standard_fd
-        return os.open(self._target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    @property
+    def problem(self) -> str:
+        """Why lines are lost just now, as far as that is known."""
+        return self._target.problem if self._target is not None else ""
 
     def flush(self) -> None:
         """Hand over what was added; drop it if the backlog is full."""
@@ -56,7 +94,7 @@ class Sink:
         batch = b"".join(self.pieces)
         self.pieces.clear()
         if self._held + len(batch) > self._backlog:
-            self.dropped += len(batch)
+            self.dropped += batch.count(b"\n")
             return
         self._waiting.append(batch)
         self._held += len(batch)
@@ -64,15 +102,8 @@ class Sink:
 
     def reopen(self) -> None:
         """Open the path again (after rotation); the old file goes on if that fails."""
-        if self._target in ("off", "-"):
-            return
-        try:
-            fd = self._open()
-        except OSError:
-            return
-        # dup2 swaps under the writer thread's feet: it never sees a closed descriptor.
-        os.dup2(fd, self._fd, inheritable=False)
-        os.close(fd)
+        if self._target is not None:
+            self._target.reopen()
 
     async def run(self) -> None:
         """Write batches until cancelled."""
@@ -98,29 +129,67 @@ class Sink:
         if not self._idle.wait(PATIENCE):
             return
         batch, self._waiting = b"".join(self._waiting), []
-        if batch and self._fd >= 0:
-            os.set_blocking(self._fd, False)  # the process is ending: a stuck pipe loses
-            self.dropped += _write_all(self._fd, batch)
-        if self._fd >= 0 and self._target != "-":
-            os.close(self._fd)
-        self._fd = -1
+        if self._target is None:
+            return
+        if batch:
+            self.dropped += self._target.write_nowait(batch)
+        self._target.close()
+        self._target = None
 
     def _write(self, batch: bytes) -> int:
         try:
-            return _write_all(self._fd, batch)
+            return self._target.write(batch) if self._target is not None else 0
         finally:
             self._idle.set()
 
     def statistics(self) -> dict[str, int]:
+        """Octets `held`, lines `dropped`."""
         return {"held": self._held, "dropped": self.dropped}
 
 
-def _write_all(fd: int, data: bytes) -> int:
-    """Write `data`; returns the octets that could not be written."""
-    view = memoryview(data)
-    while view:
+class FileTarget:
+    """An open file or pipe; `path` is "" for one that is not ours to open or close."""
+
+    def __init__(self, path: str, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+        self._torn = False  # the last line was not written to its end
+        self.problem = ""
+
+    def write(self, batch: bytes) -> int:
+        """Write `batch`; returns how many lines were not written whole."""
+        view = memoryview(b"\n" + batch if self._torn else batch)
         try:
-            view = view[os.write(fd, view) :]
-        except OSError:  # ENOSPC, EIO, EPIPE, EAGAIN at the end: the service matters more
-            return len(view)
-    return 0
+            while view:
+                view = view[os.write(self._fd, view) :]
+                self._torn = False
+        except OSError as error:  # ENOSPC, EIO, EPIPE, EAGAIN at the end: the service matters more
+            self.problem = error.strerror or str(error)
+            written = len(batch) - len(view)
+            self._torn = self._torn or (written > 0 and batch[written - 1 : written] != b"\n")
+            return bytes(view).count(b"\n")
+        self.problem = ""
+        return 0
+
+    def write_nowait(self, batch: bytes) -> int:
+        os.set_blocking(self._fd, False)  # the process is ending: a stuck pipe loses
+        return self.write(batch)
+
+    def reopen(self) -> None:
+        if not self._path:
+            return
+        try:
+            fd = _open(self._path)
+        except OSError:
+            return
+        # dup2 swaps under the writer thread's feet: it never sees a closed descriptor.
+        os.dup2(fd, self._fd, inheritable=False)
+        os.close(fd)
+
+    def close(self) -> None:
+        if self._path:
+            os.close(self._fd)
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)

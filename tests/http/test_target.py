@@ -156,12 +156,13 @@ def test_paths_are_decoded_once_and_normalised(raw: bytes, path: bytes) -> None:
         b"/%2e./etc/passwd",
         b"/.%2E/etc/passwd",
         b"/..%2fetc/passwd",
-        b"/a%2fb",
-        b"/a/%2F",
+        b"/a%2f..%2fb",
+        b"/a%2f%2e%2e/b",
+        b"/a%2fb/../c",
+        b"/a/.%5cb",
         b"/..\\etc",
         b"/a\\b",
         b"/..%5cetc",
-        b"/a%5Cb",
         b"/a%00",
         b"/a%00.png",
         b"/%0d%0aSet-Cookie:x",
@@ -174,6 +175,24 @@ def test_paths_are_decoded_once_and_normalised(raw: bytes, path: bytes) -> None:
 )
 def test_paths_that_two_readers_could_take_apart_differently_are_refused(raw: bytes) -> None:
     assert parse_target(b"GET", raw) is Fault.PATH
+
+
+@pytest.mark.parametrize(
+    ("raw", "path", "separated"),
+    [
+        (b"/@scope%2fname", b"/@scope%2fname", b"/@scope/name"),
+        (b"/a%2Fb%20c", b"/a%2Fb c", b"/a/b c"),
+        (b"/a%5Cb", b"/a%5Cb", b"/a/b"),
+        (b"/a/%2F", b"/a/%2F", b"/a/"),
+        (b"/%2f%2fa/", b"/%2f%2fa/", b"/a/"),
+    ],
+)
+def test_an_encoded_slash_is_told_in_both_readings(
+    raw: bytes, path: bytes, separated: bytes
+) -> None:
+    target = parsed(raw)
+    assert (target.raw_path, target.path, target.separated) == (raw, path, separated)
+    assert normalise_path(raw) is Fault.PATH  # what knows but one reading refuses
 
 
 PIECES = st.sampled_from(
@@ -192,6 +211,18 @@ def test_a_path_that_passes_stays_below_the_root_and_is_in_normal_form(raw: byte
     assert re.search(rb"[\x00-\x1f\x7f\\]", path) is None
     encoded = re.sub(rb"[^/]", lambda m: b"%%%02x" % m[0][0], path)
     assert normalise_path(encoded) == path
+
+
+@given(st.lists(PIECES, max_size=12).map(lambda p: b"/" + b"".join(p)))
+def test_no_reading_of_a_target_leaves_the_root(raw: bytes) -> None:
+    target = parse_target(b"GET", raw)
+    if isinstance(target, Fault):
+        return
+    for reading in (target.path, target.separated or b"/"):
+        assert reading.startswith(b"/")
+        assert not {b".", b".."} & set(reading.split(b"/"))
+        assert re.search(rb"[\x00-\x1f\x7f\\]", reading) is None
+    assert (target.separated is not None) == bool(re.search(rb"(?i)%2f|%5c", raw))
 
 
 @settings(max_examples=200)
