@@ -19,7 +19,6 @@ import msgspec
 
 from edgebox.cli.options import config_option, load_or_exit
 from edgebox.config.schema import Config
-from edgebox.config.settle import look_at_machine
 from edgebox.plan import report
 from edgebox.plan.assumptions import Costs, Overrides
 from edgebox.plan.facts import Facts, FactsError, decode, encode
@@ -51,6 +50,12 @@ def quantity(read: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 
 
 FILE = click.Path(allow_dash=True, dir_okay=False)
+
+
+def facts_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--facts FILE, passed to the command as `known: str | None`."""
+    return click.option("--facts", "known", type=FILE, default=None, metavar="FILE", help=about)
+
 
 OVERRIDES = (
     click.option(
@@ -109,14 +114,7 @@ def override_options(command: Callable[..., None]) -> Callable[..., None]:
 @config_option
 @click.option("--json", "as_json", is_flag=True, default=False, help="Print the plan as JSON.")
 @click.option("--explain", metavar="KEY", default=None, help="Print one number's arithmetic.")
-@click.option(
-    "--facts",
-    "known",
-    type=FILE,
-    default=None,
-    metavar="FILE",
-    help="Plan for the machine in FILE, as --save-facts wrote it, and not for this one.",
-)
+@facts_option("Plan for the machine in FILE, as --save-facts wrote it, and not for this one.")
 @click.option(
     "--save-facts",
     "save",
@@ -159,7 +157,7 @@ def plan(
     if known is not None and (measured or interface is not None):
         raise click.UsageError("--facts tells of another machine, so this one is not looked at")
     asked, _ = load_or_exit(config)
-    facts = _look(asked, interface) if known is None else _read(known)
+    facts = _look(asked, interface) if known is None else read_facts(known)
     if save is not None:
         with click.open_file(save, "wb") as file:
             file.write(encode(facts))
@@ -184,19 +182,15 @@ def plan(
 
 def _look(config: Config, interface: str | None) -> Facts:
     # Here, not above: with --facts nothing of this is needed.
-    from edgebox.plan.gather import Subject, gather
+    from edgebox.ops.sizing import subject
+    from edgebox.plan.gather import gather
 
-    return gather(
-        Subject(
-            listen=config.server.listen,
-            roots=tuple(dict.fromkeys(site.root for site in config.site if site.root)),
-            cache=config.cache.dir or config.compression.dir or look_at_machine().cache,
-            interface=interface,
-        )
-    )
+    wanted = subject(config)
+    return gather(msgspec.structs.replace(wanted, interface=interface or wanted.interface))
 
 
-def _read(name: str) -> Facts:
+def read_facts(name: str) -> Facts:
+    """The facts in a file, "-" for standard input. Exits with 1 if there are none."""
     try:
         with click.open_file(name, "rb") as file:
             return decode(file.read())

@@ -9,6 +9,7 @@ that is not there is the commonest mistake of all. Paths must be absolute by now
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,11 @@ from edgebox.config.wrong import (
     wrong_field_value,
     wrong_network,
 )
+from edgebox.observe.log_format import CONSTANTS, FormatError, make_format
+from edgebox.observe.query import QueryError, compile_query
+from edgebox.observe.syslog import is_path, is_syslog, parse_receiver
+
+_PATH = re.compile(r"(/[A-Za-z0-9._~-]*)+")
 
 __all__ = ["check", "check_hosts", "check_upstreams_named"]
 
@@ -33,6 +39,7 @@ __all__ = ["check", "check_hosts", "check_upstreams_named"]
 def check(config: Config) -> Iterator[Finding]:
     """Every problem that a table has by itself, with the key that has it."""
     yield from _server(config.server)
+    yield from _chroot(config)
     yield from _files(config.files)
     yield from _compression(config.compression)
     yield from _cache(config.cache)
@@ -40,6 +47,7 @@ def check(config: Config) -> Iterator[Finding]:
     for name, upstream in config.upstream.items():
         yield from check_upstream(upstream, name)
     yield from _log(config.log)
+    yield from _status(config)
     for number, site in enumerate(config.site):
         yield from check_site(site, ("site", number))
 
@@ -54,6 +62,28 @@ def _server(server: Server) -> Iterator[Finding]:
             yield ("server", "listen", index), f"{show(address)} is listed twice"
     if problem := wrong_field_value(server.name):
         yield ("server", "name"), problem
+    if server.group and not server.user:
+        yield ("server", "group"), "is for server.user, which is not set"
+
+
+def _chroot(config: Config) -> Iterator[Finding]:
+    """That workers find inside what they are told to serve and to write."""
+    chroot = config.server.chroot
+    if not chroot:
+        return
+    if why := no_directory(chroot):
+        yield ("server", "chroot"), why
+        return
+    for number, site in enumerate(config.site):
+        if site.root and not _lies_in(site.root, chroot):
+            yield ("site", number, "root"), f"does not lie below server.chroot, {show(chroot)}"
+        for index, route in enumerate(site.route):
+            if route.accel and not _lies_in(route.accel, chroot):
+                path: KeyPath = ("site", number, "route", index, "accel")
+                yield path, f"does not lie below server.chroot, {show(chroot)}"
+    for name, target in (("access", config.log.access), ("error", config.log.error)):
+        if is_path(target) and not _lies_in(target, chroot):
+            yield ("log", name), f"does not lie below server.chroot, {show(chroot)}"
 
 
 def _files(files: Files) -> Iterator[Finding]:
@@ -81,6 +111,8 @@ def _compression(compression: Compression) -> Iterator[Finding]:
 
 
 def _cache(cache: Cache) -> Iterator[Finding]:
+    if cache.via is not None and not TOKEN.fullmatch(cache.via):
+        yield ("cache", "via"), f"{show(cache.via)} is no single word of letters, digits, - . _"
     if not TOKEN.fullmatch(cache.name):
         # RFC 9110 §7.6.3: a pseudonym in Via is a token.
         yield ("cache", "name"), f"{show(cache.name)} is no single word of letters, digits, - . _"
@@ -128,6 +160,37 @@ def _lies_in(path: str, directory: str) -> bool:
 def _log(log: Log) -> Iterator[Finding]:
     for name, target in (("access", log.access), ("error", log.error)):
         if not target:
-            yield ("log", name), 'is empty: write a path, "-", or "off"'
-        elif target not in ("-", "off") and (why := no_directory(str(Path(target).parent))):
+            yield ("log", name), 'is empty: write a path, "-", "syslog", or "off"'
+        elif is_syslog(target):
+            yield from _syslog(name, target)
+        elif is_path(target) and (why := no_directory(str(Path(target).parent))):
             yield ("log", name), why
+    try:
+        make_format(log.format, dict.fromkeys(CONSTANTS, ""))
+    except FormatError as error:
+        yield ("log", "format"), str(error)
+    try:
+        compile_query(log.only or "status > 0")
+    except QueryError as error:
+        yield ("log", "only"), str(error)
+
+
+def _syslog(name: str, target: str) -> Iterator[Finding]:
+    try:
+        parse_receiver(target)
+    except ValueError as error:
+        yield ("log", name), f"{show(target)} is no syslog: {error}"
+
+
+def _status(config: Config) -> Iterator[Finding]:
+    status = config.status
+    if status.listen and (problem := wrong_address(status.listen)):
+        yield ("status", "listen"), f"{show(status.listen)} {problem}"
+    elif status.listen in config.server.listen:
+        yield ("status", "listen"), "is one of server.listen: the page needs an address of its own"
+    for name, path in (("path", status.path), ("metrics", status.metrics)):
+        if not _PATH.fullmatch(path):
+            yield ("status", name), f"{show(path)} is no path: write it as in a URL, /status"
+    if status.path == status.metrics:
+        yield ("status", "metrics"), "is where the page is already"
+    yield from _networks(status.allow, ("status", "allow"))

@@ -21,6 +21,7 @@ from edgebox.config.problems import ConfigError, Finding, Problem
 from edgebox.config.schema import Config, Route, Site
 from edgebox.config.toml import write_path
 from edgebox.config.upstreams import Upstream
+from edgebox.observe.syslog import is_path
 
 __all__ = ["ConfigError", "Problem", "find_config", "load", "load_text"]
 
@@ -113,7 +114,7 @@ def _absolute(config: Config, base: Path) -> Config:
         return str(base / text)  # ".." stays: it may lie behind a symbolic link
 
     def log(target: str) -> str:
-        return target if target in ("", "-", "off") else path(target)
+        return path(target) if is_path(target) else target
 
     def route(route: Route) -> Route:
         return replace(route, accel=route.accel and path(route.accel))
@@ -131,10 +132,13 @@ def _absolute(config: Config, base: Path) -> Config:
         return replace(upstream, tls=replace(tls, ca=tls.ca and path(tls.ca)))
 
     variants, answers = config.compression.dir, config.cache.dir
+    chroot, socket = config.server.chroot, config.control.socket
     return replace(
         config,
+        server=replace(config.server, chroot=chroot and path(chroot)),
         compression=replace(config.compression, dir=variants and path(variants)),
         cache=replace(config.cache, dir=answers and path(answers)),
+        control=replace(config.control, socket=socket and path(socket)),
         upstream={name: upstream(record) for name, record in config.upstream.items()},
         log=replace(config.log, access=log(config.log.access), error=log(config.log.error)),
         site=tuple(map(site, config.site)),

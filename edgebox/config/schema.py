@@ -168,17 +168,58 @@ class Compression(Record, frozen=True, kw_only=True):
 class Log(Record, frozen=True, kw_only=True):
     """[log]: "-" is standard output (access) or standard error (error), "off" none."""
 
-    access: Annotated[str, about('a path, "-" for standard output, or "off"')] = "off"
-    format: Annotated[Literal["combined", "json"], about("the form of an access log line")] = (
-        "combined"
-    )
-    error: Annotated[str, about('a path, "-" for standard error, or "off"')] = "-"
+    access: Annotated[str, about('a path, "-" for standard output, "syslog", or "off"')] = "off"
+    format: Annotated[
+        str, about('form of an access log line: "combined", "json", or text with $variables')
+    ] = "combined"
+    only: Annotated[
+        str, about('which answers are logged, as "status >= 400 or time > 1"; "" is all')
+    ] = ""
+    sample: Annotated[
+        Positive, about("of answers with a status below 400 one in so many is logged")
+    ] = 1
+    request_id: Annotated[
+        Literal["pass", "make", "off"],
+        about("X-Request-Id for upstreams: the client's or else ours, always ours, or untouched"),
+    ] = "pass"
+    trace: Annotated[
+        Literal["pass", "span"],
+        about("traceparent for upstreams: the client's as it is, or with a span id of our own"),
+    ] = "pass"
+    error: Annotated[str, about('a path, "-" for standard error, "syslog", or "off"')] = "-"
     level: Annotated[
         Literal["debug", "info", "warning", "error"], about("the least that the error log tells")
     ] = "info"
     backlog: Annotated[
         Size, about("lines held while the log cannot be written; dropped and counted beyond")
     ] = 16 * 1024 * 1024
+
+
+class Status(Record, frozen=True, kw_only=True):
+    """[status]: the status page and metrics, at an address of their own."""
+
+    listen: Annotated[str, about('address as in server.listen, off the public side; "" is off')] = (
+        ""
+    )
+    path: Annotated[str, about("where the page is")] = "/"
+    metrics: Annotated[str, about("where Prometheus finds its metrics")] = "/metrics"
+    allow: Annotated[tuple[str, ...], about("networks that may look")] = (
+        "127.0.0.0/8",
+        "::1/128",
+    )
+
+
+class Control(Record, frozen=True, kw_only=True):
+    """[control]: the Unix socket that `edgebox status`, `top`, `reload` and their kin speak to."""
+
+    socket: Annotated[
+        str | None,
+        about("its path; auto: in $RUNTIME_DIRECTORY, /run/edgebox or the user's; \"\" is none"),
+    ] = None
+    mode: Annotated[
+        Annotated[str, Meta(pattern="^0?[0-7]{3}$")],
+        about("its permissions, octal: who may write to it may reload, purge and stop"),
+    ] = "0660"
 
 
 class Route(Record, frozen=True, kw_only=True):
@@ -267,9 +308,11 @@ class Site(Record, frozen=True, kw_only=True):
 class Cache(Record, frozen=True, kw_only=True):
     """[cache]: what app servers answered, kept for as long as HTTP lets it."""
 
-    name: Annotated[
-        str, about("our name in Cache-Status and Via: of two boxes in a row, each needs its own")
-    ] = "edgebox"
+    name: Annotated[str, about("our name in Cache-Status")] = "edgebox"
+    via: Annotated[
+        str | None,
+        about("our name in Via and CDN-Loop, which no other box may have; auto: name-NUMBER"),
+    ] = None
     object_size: Annotated[Size, about("larger answers take no RAM, only disk")] = 1024 * 1024
     dir: Annotated[
         str | None,
@@ -348,6 +391,8 @@ class Config(Record, frozen=True, kw_only=True):
     cache: Cache = field(default_factory=Cache)
     upstream: dict[str, Upstream] = field(default_factory=dict)
     log: Log = field(default_factory=Log)
+    status: Status = field(default_factory=Status)
+    control: Control = field(default_factory=Control)
     nic: Nic = field(default_factory=Nic)
     plan: Planning = field(default_factory=Planning)
     site: tuple[Site, ...] = (Site(),)

@@ -1,7 +1,10 @@
-"""What "auto" stands for, until a planner sizes the server from its network card.
+"""What "auto" stands for where no plan says it.
 
-`look_at_machine` reads a few facts; `settle` turns them into numbers and is pure: equal
-facts and configuration give an equal result, with nothing left to decide.
+A server is sized by its plan (`ops/sizing`), and what is left here are directories and the
+welcome site; a part that runs by itself, as in a test, gets its numbers here, too.
+`look_at_machine` reads a few facts; `settle` turns them into values and is pure: equal facts
+and configuration give an equal result, with nothing left to decide. [nic] and [plan] are what
+a plan starts from, so that "auto" stays there.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from edgebox.config.schema import Config, Site
 MIB = 1024 * 1024
 
 RESERVE = 64  # descriptors for listeners, logs, epoll, inotify, and Python itself
+SEND_BUFFER = 256 * 1024  # octets of an answer that the kernel holds unsent
 PER_CONNECTION = 16 * 1024  # octets of RAM a client may cost us on average, mostly as a task
 
 T = TypeVar("T")
@@ -34,6 +38,7 @@ class Machine:
     somaxconn: int  # longest accept queue, net.core.somaxconn
     watches: int  # fs.inotify.max_user_watches, shared with whoever runs as the same user
     cache: str  # where cached files go: absolute, perhaps not there yet
+    number: str = "0"  # for whoever has to tell this box from all others
 
 
 def settle(config: Config, machine: Machine) -> Config:
@@ -53,11 +58,17 @@ def settle(config: Config, machine: Machine) -> Config:
 
     return replace(
         config,
-        # 4096 is the kernel's own default; beyond, a client has given up before its turn.
         server=replace(
-            config.server, backlog=_or(config.server.backlog, max(min(machine.somaxconn, 4096), 1))
+            config.server,
+            # 4096 is the kernel's own default; beyond, a client has given up before its turn.
+            backlog=_or(config.server.backlog, max(min(machine.somaxconn, 4096), 1)),
+            workers=_or(config.server.workers, 1),
         ),
-        limits=replace(limits, connections=_or(limits.connections, connections)),
+        limits=replace(
+            limits,
+            connections=_or(limits.connections, connections),
+            send_buffer=_or(limits.send_buffer, SEND_BUFFER),
+        ),
         files=replace(
             files,
             # The kernel's page cache is the second copy of a hot file: leave it room.
@@ -68,7 +79,11 @@ def settle(config: Config, machine: Machine) -> Config:
         compression=replace(
             config.compression, dir=_or(config.compression.dir, f"{machine.cache}/compressed")
         ),
-        cache=replace(config.cache, dir=_or(config.cache.dir, f"{machine.cache}/responses")),
+        cache=replace(
+            config.cache,
+            dir=_or(config.cache.dir, f"{machine.cache}/responses"),
+            via=_or(config.cache.via, f"{config.cache.name}-{machine.number}"),
+        ),
         site=tuple(
             site if site.root or site.is_proxied else _welcome(site) for site in config.site
         ),
@@ -101,6 +116,8 @@ def look_at_machine(environment: Mapping[str, str] = os.environ) -> Machine:
         somaxconn=_number(Path("/proc/sys/net/core/somaxconn"), 4096),
         watches=_number(Path("/proc/sys/fs/inotify/max_user_watches"), 8192),
         cache=_cache_directory(environment),
+        # Drawn: two boxes may share a machine, a host name and a configuration.
+        number=os.urandom(4).hex(),
     )
 
 

@@ -42,6 +42,12 @@ DESCRIPTORS_KEPT = 64
 DESCRIPTORS, SOMAXCONN, WATCHES = 1024, 128, 8192
 TCP_WMEM = 4 * MIB
 
+# Of an answer, the kernel holds at most what a full link sends in this time before it is sent:
+# it wakes us when half of that is gone, 800 times a second however many clients share the link.
+SENDING_TURN = 0.0025
+LEAST_SEND_BUFFER, SEND_BUFFER = 16 * KIB, 256 * KIB  # the latter where the link is unknown
+STALLED = 1000  # clients that stopped reading, for whose unsent answers there is to be room
+
 # Where memory is unknown: little enough for any box that can run Python.
 WORKING_SET, CONNECTIONS = 64 * MIB, 1000
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
+import msgspec
+
 from edgebox.config.schema import Config
 from edgebox.plan import assumptions
 from edgebox.plan.assumptions import Costs, Overrides
@@ -64,8 +66,13 @@ class Basis(Record, frozen=True, kw_only=True):
 class _Sources:
     """Collects inputs, each with its source, while they are settled."""
 
-    def __init__(self) -> None:
+    def __init__(self, overrides: Overrides) -> None:
         self.given: list[Input] = []
+        self._overrides = overrides
+
+    def whose(self, key: str) -> str:
+        """Who said what is not the machine's: an override, or else the file."""
+        return OPERATOR if getattr(self._overrides, key) is None else OVERRIDE
 
     def cite(self, name: str, value: Value, unit: Unit = "", source: str = MACHINE) -> None:
         if value is not None:
@@ -82,7 +89,7 @@ class _Sources:
 
 def settle(facts: Facts, config: Config, overrides: Overrides) -> Basis:
     """One Basis from all that is said; total on unknowns."""
-    sources = _Sources()
+    sources, overrides = _Sources(overrides), _with_file(overrides, config)
     network, limits, page = facts.network, facts.descriptors, facts.memory.page_size
     link = uplink(network, overrides.speed)
     goodput, goodput_sum = _goodput(link, overrides, sources)
@@ -129,10 +136,18 @@ def settle(facts: Facts, config: Config, overrides: Overrides) -> Basis:
         content=_content(facts, sources),
         object_size=_object_size(facts, overrides, sources),
         round_trip=sources.first(
-            "round trip", "s", overrides.round_trip, OVERRIDE, assumptions.ROUND_TRIP
+            "round trip",
+            "s",
+            overrides.round_trip,
+            sources.whose("round_trip"),
+            assumptions.ROUND_TRIP,
         ),
         connection_size=sources.first(
-            "a connection", "bytes", overrides.connection_size, OVERRIDE, assumptions.CONNECTION
+            "a connection",
+            "bytes",
+            overrides.connection_size,
+            sources.whose("connection_size"),
+            assumptions.CONNECTION,
         ),
         costs=costs,
         workers=overrides.workers,
@@ -141,9 +156,24 @@ def settle(facts: Facts, config: Config, overrides: Overrides) -> Basis:
     )
 
 
+def _with_file(overrides: Overrides, config: Config) -> Overrides:
+    """`overrides`, and what edgebox.toml says where they are silent."""
+    nic, said = config.nic, config.plan
+    file: dict[str, int | float | None] = {
+        "speed": nic.speed and min(nic.speed * 8, 2**63 - 1),
+        "memory": said.memory,
+        "workers": config.server.workers,
+        "object_size": said.object_size,
+        "round_trip": said.round_trip,
+        "connection_size": said.connection_size,
+    }
+    silent = {key: value for key, value in file.items() if getattr(overrides, key) is None}
+    return msgspec.structs.replace(overrides, **silent)
+
+
 def _goodput(link: Uplink, overrides: Overrides, sources: _Sources) -> tuple[float | None, str]:
     """What the headers of Ethernet, IP and TCP leave of the link's bits."""
-    said = MACHINE if overrides.speed is None else OVERRIDE
+    said = MACHINE if overrides.speed is None else sources.whose("speed")
     sources.cite("nic.speed", link.speed, "bits/s", said)
     sources.cite("mtu", link.mtu)
     if not link.speed:
@@ -178,7 +208,7 @@ def _memory(facts: Facts, overrides: Overrides, sources: _Sources) -> tuple[int 
         left = max(0, seen.cgroup_limit - used)
         rooms.append((f"control group {size(seen.cgroup_limit)} − {size(used)} used", left))
     if overrides.memory is not None:
-        sources.cite("plan.memory", overrides.memory, "bytes", OVERRIDE)
+        sources.cite("plan.memory", overrides.memory, "bytes", sources.whose("memory"))
         rooms.append((f"granted {size(overrides.memory)}", overrides.memory))
     if not rooms:
         return None, ""
@@ -222,7 +252,7 @@ def _content(facts: Facts, sources: _Sources) -> int | None:
 def _object_size(facts: Facts, overrides: Overrides, sources: _Sources) -> int:
     """Mean size of what is answered: as told, as it lies on disk, or as it was in the field."""
     if overrides.object_size is not None:
-        sources.cite("mean object", overrides.object_size, "bytes", OVERRIDE)
+        sources.cite("mean object", overrides.object_size, "bytes", sources.whose("object_size"))
         return overrides.object_size
     counted = [(c.size, c.files) for c in facts.content if c.size and c.files]
     total, files = sum(s for s, _ in counted), sum(f for _, f in counted)

@@ -45,6 +45,14 @@ def limits(proc: Path = Path("/proc")) -> Limits:
     return Limits(memory, used, quota)
 
 
+def pressure(proc: Path = Path("/proc")) -> Path:
+    """Where the kernel tells how long we wait for memory: for our group, else for the machine."""
+    for group in _groups(proc, "memory"):
+        if (group / "memory.pressure").exists():
+            return group / "memory.pressure"
+    return proc / "pressure" / "memory"
+
+
 def _groups(proc: Path, controller: str) -> Iterator[Path]:
     """Directories of our group and its ancestors, in every hierarchy that may hold a limit."""
     ours = _memberships(proc / "self" / "cgroup")

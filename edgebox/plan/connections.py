@@ -216,24 +216,36 @@ def _backlog(basis: Basis, most: Number) -> Number:
 
 
 def _send_buffer(basis: Basis, shares: Shares | None) -> Number:
+    """What is on its way to a client the kernel bounds by itself; this is what waits to be sent."""
+    turn = assumptions.SENDING_TURN
     parts = [f"tcp_wmem {size(basis.tcp_wmem)}"]
     bounds = [basis.tcp_wmem]
     if basis.goodput is not None:
-        pipe = math.ceil(basis.goodput * basis.round_trip)
-        parts.insert(0, f"{rate(basis.goodput)} × {seconds(basis.round_trip)} = {size(pipe)}")
-        bounds.append(pipe)
+        lasting = math.ceil(basis.goodput * turn)
+        parts.insert(0, f"{rate(basis.goodput)} × {seconds(turn)} = {size(lasting)}")
+    else:
+        lasting = assumptions.SEND_BUFFER
+        parts.insert(0, f"{size(lasting)} for a link of unknown speed")
+    bounds.append(lasting)
     if shares is not None:
-        parts.append(f"an eighth of memory {size(shares.rest // 8)}")
-        bounds.append(shares.rest // 8)
-    value = min(bounds)
-    return Number(
+        stalled = shares.rest // 8 // assumptions.STALLED
+        parts.append(
+            f"an eighth of memory {size(shares.rest // 8)} ÷ {assumptions.STALLED:,} clients that"
+            f" stopped reading = {size(stalled)}"
+        )
+        bounds.append(stalled)
+    value = max(assumptions.LEAST_SEND_BUFFER, min(bounds))
+    planned = Number(
         key="limits.send_buffer",
         value=value,
         unit="bytes",
-        reason="one client so far away can fill the link with this; the kernel grows it by need",
-        sum=f"min({'; '.join(parts)}) = {size(value)}",
-        inputs=basis.cite("nic.speed", "round trip", "tcp_wmem"),
+        reason=f"of an answer, in the kernel and not yet sent: what a full link sends in"
+        f" {seconds(turn)}, while a worker is busy with others",
+        sum=f"min({'; '.join(parts)}), at least {size(assumptions.LEAST_SEND_BUFFER)}"
+        f" = {size(value)}",
+        inputs=basis.cite("nic.speed", "tcp_wmem", "memory.available", "cgroup limit"),
     )
+    return chosen(planned, basis.config.limits.send_buffer)
 
 
 def _keep_alive(basis: Basis, running: Number, most: Number) -> Number:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from edgebox.plan.facts import Record
+from edgebox.plan.facts import Record, Via
 from edgebox.plan.quantity import Unit, Value, written
 
 Origin = Literal[
@@ -71,6 +71,8 @@ class Plan(Record, frozen=True, kw_only=True):
     ceilings: tuple[Ceiling, ...]
     bottleneck: Resource | None
     runner_up: Resource | None
+    interface: str | None = None  # that the plan is for
+    via: Via | None = None  # why this one
     advice: tuple[Advice, ...] = ()
 
     def number(self, key: str) -> Number:

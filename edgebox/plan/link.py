@@ -22,11 +22,7 @@ from typing import Any, TypeVar
 
 from edgebox.plan import rows
 from edgebox.plan.facts import Link, LinkKind
-
-SYSFS = Path("/sys/class/net")
-
-# Cards that a hypervisor paints: what they say of speed is its word, not a wire's.
-PARAVIRTUAL = {"virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen_netfront", "netfront", "gve"}
+from edgebox.plan.sysfs import PARAVIRTUAL, SYSFS
 
 _Answer = TypeVar("_Answer")
 
@@ -40,8 +36,9 @@ class Interfaces:
 
     def __init__(self) -> None:
         # Deferred: `edgebox plan --facts F` and everything else live without it.
-        from pyroute2 import IPRoute, NetlinkError
         from pyroute2.ethtool.ethtool import Ethtool
+        from pyroute2.iproute.linux import IPRoute
+        from pyroute2.netlink.exceptions import NetlinkError
 
         with ExitStack() as opened:
             try:

@@ -15,13 +15,26 @@ from edgebox.config.schema import Config
 from edgebox.plan import connections
 from edgebox.plan.advice import advise
 from edgebox.plan.assumptions import Overrides
-from edgebox.plan.basis import UNTOLD, Basis, settle
+from edgebox.plan.basis import ASSUMED, OPERATOR, OVERRIDE, UNTOLD, Basis, settle
 from edgebox.plan.facts import Facts
-from edgebox.plan.figures import Number, Plan, whole
+from edgebox.plan.figures import Number, Origin, Plan, whole
+from edgebox.plan.quantity import Unit
 from edgebox.plan.shares import memory_numbers, share
 from edgebox.plan.throughput import ceilings, crossover, link_numbers
 
 NO_OVERRIDES = Overrides()
+
+# Where a number has another name than the key of the file that would set it.
+OTHER_NAMES = {"memory.budget": "plan.memory"}
+
+WHAT = {
+    "object_size": "mean size of an answer",
+    "round_trip": "to a far client and back, another continent or a phone",
+    "connection_size": "RAM of a connection all told, the kernel's part included",
+}
+
+# What the schema of the file does not allow to be less.
+LEAST_ALLOWED = {"limits.send_buffer": 4096, "memory.budget": 1, "plan.round_trip": 0.001}
 
 
 def plan(facts: Facts, config: Config, overrides: Overrides = NO_OVERRIDES) -> Plan:
@@ -37,17 +50,42 @@ def plan(facts: Facts, config: Config, overrides: Overrides = NO_OVERRIDES) -> P
 
 
 def apply(plan: Plan, config: Config) -> Config:
-    """The configuration with every "auto" (None) replaced that the plan has a number for.
+    """The configuration with every "auto" (None) replaced that the plan has an answer to.
 
-    Keys are TABLE.KEY; numbers of the plan that are no key of the file change nothing.
+    Numbers of the plan that are no key of the file change nothing.
     """
     tables: dict[str, msgspec.Struct] = {}
-    for number in plan.numbers:
-        table, _, key = number.key.partition(".")
-        record = tables.get(table, getattr(config, table, None))
-        if isinstance(record, msgspec.Struct) and getattr(record, key, "no key") is None:
-            tables[table] = msgspec.structs.replace(record, **{key: number.value})
+    for (table, key), (value, _) in _answers(plan, config).items():
+        record = tables.get(table, getattr(config, table))
+        tables[table] = msgspec.structs.replace(record, **{key: value})
     return msgspec.structs.replace(config, **tables)
+
+
+def reasons(plan: Plan, config: Config) -> dict[tuple[str, str], str]:
+    """Why each key that `apply` fills in gets its value, by (TABLE, KEY)."""
+    return {path: reason for path, (_, reason) in _answers(plan, config).items()}
+
+
+def _answers(plan: Plan, config: Config) -> dict[tuple[str, str], tuple[int | float | str, str]]:
+    """(TABLE, KEY) → value and reason, for what is "auto" and is known."""
+    found: dict[tuple[str, str], tuple[int | float | str, str]] = {}
+    for number in plan.numbers:
+        table, _, key = OTHER_NAMES.get(number.key, number.key).partition(".")
+        record = getattr(config, table, None)
+        auto = isinstance(record, msgspec.Struct) and getattr(record, key, "no key") is None
+        if auto and number.value is not None:
+            found[table, key] = _as_written(number), number.reason
+    if config.nic.interface is None and plan.interface is not None:
+        found["nic", "interface"] = plan.interface, f"the interface of the {plan.via}"
+    return found
+
+
+def _as_written(number: Number) -> int | float:
+    """As the file counts (rates in bytes), and within what it allows."""
+    value = number.value or 0
+    if number.unit == "bits/s":
+        return max(1, int(value) // 8)
+    return max(LEAST_ALLOWED.get(number.key, 0), value)
 
 
 def _plan(basis: Basis) -> Plan:
@@ -73,10 +111,39 @@ def _plan(basis: Basis) -> Plan:
             most,
             open_files,
             *connections.dependents(basis, shares, workers, most, slots),
+            *premises(basis),
         ),
         ceilings=reached,
         bottleneck=known[0],  # the processor's ceiling is always known
         runner_up=known[1] if len(known) > 1 else None,
+        interface=basis.link.interface,
+        via=basis.link.via,
+    )
+
+
+def premises(basis: Basis) -> tuple[Number, ...]:
+    """What the sums start from besides the machine: the keys of [plan]."""
+    named: tuple[tuple[str, float, Unit, str], ...] = (
+        ("object_size", basis.object_size, "bytes", "mean object"),
+        ("round_trip", basis.round_trip, "s", "round trip"),
+        ("connection_size", basis.connection_size, "bytes", "a connection"),
+    )
+    return tuple(_premise(basis, *row) for row in named)
+
+
+def _premise(basis: Basis, key: str, value: float, unit: Unit, name: str) -> Number:
+    (given,) = basis.cite(name)
+    origin: Origin = (
+        "configured" if given.source in (OPERATOR, OVERRIDE)
+        else "assumed" if given.source.startswith("assumed") else "planned"
+    )  # fmt: skip
+    return Number(
+        key=f"plan.{key}",
+        value=value,
+        unit=unit,
+        origin=origin,
+        reason=WHAT[key] if given.source == ASSUMED else f"{WHAT[key]} ({given.source})",
+        inputs=(given,),
     )
 
 

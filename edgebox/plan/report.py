@@ -9,8 +9,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from textwrap import wrap
 
-from edgebox.plan.figures import Advice, Ceiling, Number, Plan
-from edgebox.plan.quantity import count, rate, significant, written
+from edgebox.plan.figures import Advice, Ceiling, Number, Plan, whole
+from edgebox.plan.quantity import count, many, rate, significant, written
 
 WIDTH = 96
 _MARKS = {"planned": "", "assumed": " (assumed)", "configured": " (set)"}
@@ -26,6 +26,20 @@ def text(plan: Plan) -> str:
         lines += _ceiling(ceiling)
     lines += ["", *advice(plan)]
     return "\n".join(lines) + "\n"
+
+
+def brief(plan: Plan) -> str:
+    """One line for a log: what was made of the machine, and what runs out first."""
+    workers, connections = whole(plan.number("server.workers")), plan.number("limits.connections")
+    speed, objects = plan.value("nic.speed"), plan.number("files.working_set")
+    link = f"{plan.interface or 'the link'} at {written(speed, 'bits/s')}" if speed else (
+        "a link of unknown speed"
+    )  # fmt: skip
+    first = f"; first to run out: the {plan.bottleneck}" if plan.bottleneck else ""
+    return (
+        f"planned for {link}: {many(workers, 'worker')}, {whole(connections):,} connections,"
+        f" {written(objects.value, 'bytes')} of RAM for objects{first}"
+    )
 
 
 def verdict(plan: Plan) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from edgebox.plan import quantity
 from edgebox.plan.assumptions import FICTION
-from edgebox.plan.facts import Link, LinkKind, Network, Record
+from edgebox.plan.facts import Link, LinkKind, Network, Record, Via
 
 # Bond modes in which several ports carry traffic at once (the kernel's bonding.rst).
 _ADDING = {"balance-rr", "balance-xor", "802.3ad", "balance-tlb", "balance-alb"}
@@ -20,6 +20,7 @@ class Uplink(Record, frozen=True, kw_only=True):
     """What the interface carries. `speed` is bits a second; `ports` those it ends at."""
 
     interface: str | None = None
+    via: Via | None = None
     speed: int | None = None
     reason: str
     sum: str = ""
@@ -41,13 +42,14 @@ def uplink(network: Network, override: int | None = None) -> Uplink:
     top = links.get(network.interface or "")
     if top is None:
         reason = "no interface is known" if override is None else "set by nic.speed"
-        return Uplink(interface=network.interface, speed=override, reason=reason)
+        return Uplink(interface=network.interface, via=network.via, speed=override, reason=reason)
     found = _speed(top, links, {top.name})
     if override is not None:
         told = f"; {top.name} itself says {quantity.bits(found.speed)}" if found.speed else ""
         found = _Speed(speed=override, reason=f"set by nic.speed{told}", ports=found.ports)
     return Uplink(
         interface=top.name,
+        via=network.via,
         speed=found.speed,
         reason=found.reason,
         sum=found.sum,

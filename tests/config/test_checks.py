@@ -37,6 +37,18 @@ def test_a_log_needs_a_directory_to_lie_in(told: Told, tmp_path: Path) -> None:
     assert "is empty" in told(Log(error=""))["error"]
 
 
+def test_logs_go_to_syslog_by_address(told: Told) -> None:
+    assert told(Log(access="syslog", error="syslog:[::1]:1514")) == {}
+    assert "an IP address" in told(Log(access="syslog:loghost"))["access"]
+
+
+def test_a_form_and_a_condition_of_the_access_log_must_make_sense(told: Told) -> None:
+    assert told(Log(format='"$request" $cache_status', only="status >= 400 or time > 1")) == {}
+    assert 'did you mean "$remote_addr"?' in told(Log(format="$remot_addr"))["format"]
+    assert 'did you mean "combined"?' in told(Log(format="combine"))["format"]
+    assert "at character 11: status is compared" in told(Log(only="status >= ok"))["only"]
+
+
 def test_compression_makes_sense(told: Told) -> None:
     assert "no media type" in told(Compression(types=("text",)))["0"]
     assert "no media type" in told(Compression(types=("text/html; a=b",)))["0"]

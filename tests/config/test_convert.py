@@ -58,7 +58,7 @@ def wrong(tree: dict[str, Any]) -> dict[str, str]:
         ("limits", "linger", -1, "-1 is negative"),
         ("files", "working_set", -1, '-1 is negative; "auto" is allowed too'),
         ("files", "sendfile_chunk", "1 kB", '"1 kB" is too small: at least 64 KiB'),
-        ("log", "format", "xml", '"xml" is none of "combined", "json"'),
+        ("log", "trace", "spam", '"spam" is none of "pass", "span"; did you mean "span"?'),
         ("log", "level", [], '[] is none of "debug", "error", "info", "warning"'),
         ("site", "headers", [], '[] is not a table, as { "..." = "..." }'),
     ],
@@ -99,7 +99,7 @@ def test_an_unknown_key_gets_a_hint() -> None:
     )
     assert told == {
         "lmits": 'unknown key; did you mean "limits"?',
-        "listen": "unknown key here; it belongs in [server]",
+        "listen": "unknown key here; it belongs in [server] or [status]",
         "lisen": 'unknown key; did you mean "listen"?',
         "root": "unknown key here; it belongs in [[site]]",
         "zzz": "unknown key; [server] takes " + ", ".join(Server.__struct_fields__),

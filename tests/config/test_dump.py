@@ -74,8 +74,21 @@ def test_a_dump_marks_what_was_decided_and_still_loads(tmp_path: Path) -> None:
     text = dump(settled, Config())
     assert load_text(text, str(tmp_path / "e.toml")) == settled
     marked = {line.split(" = ")[0] for line in text.splitlines() if line.endswith("  # auto")}
-    assert marked == {"backlog", "connections", "working_set", "open_files", "watches", "dir"}
+    assert marked == {
+        "backlog", "workers", "connections", "send_buffer", "working_set", "open_files",
+        "watches", "dir", "via",
+    }  # fmt: skip
     assert f'dir = "{MACHINE.cache}/responses"  # auto' in text
+
+
+def test_a_dump_tells_why_a_number_is_what_it_is(tmp_path: Path) -> None:
+    settled = settle(Config(), MACHINE)
+    text = dump(
+        settled, Config(), {("server", "backlog"): "as many\n as  fit", ("log", "level"): "x"}
+    )
+    assert "backlog = 4096  # planned: as many as fit\n" in text
+    assert text.count("# planned") == 1
+    assert load_text(text, str(tmp_path / "e.toml")) == settled
 
 
 def test_a_dump_has_units_and_autos() -> None:

@@ -40,11 +40,22 @@ def test_nothing_is_left_to_decide_and_the_schema_holds(machine: Machine) -> Non
     settled = settle(Config(), machine)
     plain = msgspec.to_builtins(settled)
     assert all(
-        value is not None for name in plain if name != "site" for value in plain[name].values()
+        value is not None
+        for name in plain
+        if name not in ("site", "nic", "plan", "control")
+        for value in plain[name].values()
     )
     assert all(value is not None for site in plain["site"] for value in site.values())
     assert msgspec.convert(plain, Config) == settled
     assert not list(check(settled))
+
+
+def test_no_two_boxes_have_the_same_name_in_via_unless_they_are_told_to() -> None:
+    names = {settle(Config(), look_at_machine()).cache.via for _ in range(100)}
+    assert len(names) == 100
+    own = Config(cache=Cache(name="paris"))
+    assert settle(own, BIG).cache.via == "paris-0"
+    assert settle(Config(cache=Cache(via="paris")), look_at_machine()).cache.via == "paris"
 
 
 @given(machines)
@@ -75,11 +86,11 @@ def test_a_small_machine_gets_less() -> None:
 
 def test_what_was_asked_for_stays() -> None:
     asked = Config(
-        server=Server(backlog=7),
-        limits=Limits(connections=8),
+        server=Server(backlog=7, workers=2),
+        limits=Limits(connections=8, send_buffer=4096),
         files=Files(working_set=0, open_files=0, watches=0),
         compression=Compression(dir="/d"),
-        cache=Cache(dir="/e"),
+        cache=Cache(dir="/e", via="box"),
         site=(Site(root="/srv", hosts=("*",)),),
     )
     assert settle(asked, BIG) == asked

@@ -113,6 +113,22 @@ def test_never_more_bytes_than_allowed(puts: list[tuple[int, int]]) -> None:
         assert rig.ledger.held == 70 + rig.set.statistics().held
 
 
+def test_what_is_too_much_after_a_resize_goes_at_once_the_longest_unused_first() -> None:
+    rig = Rig()
+    for key in "abc":
+        rig.put(key, 30)
+    rig.set.touch("a")
+    rig.set.resize(65)
+    assert [key for key, _ in rig.evicted] == ["b"]
+    assert rig.ledger.held == 60
+    rig.set.resize(0)
+    assert rig.ledger.held == 0
+    assert not rig.put("d", 1)
+    rig.set.resize(200)
+    assert rig.put("d", 150)
+    assert rig.set.statistics().capacity == 200
+
+
 class Life(RuleBasedStateMachine):
     """Whatever is done: charged bytes are those of the objects that are still here."""
 
