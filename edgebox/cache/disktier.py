@@ -1,36 +1,44 @@
 """The disk store as the tiers see it: called in threads, with records of the shelf's kind.
 
-Nothing raises and no client waits long: a disk that does not answer in time has nothing, and
-what cannot be written is not there. It decides nothing; which purge came before which answer is
-the store's to know, by the mark that is given as `born`.
+Nothing raises and nobody waits long: a disk that does not answer in time has nothing, what
+cannot be written is not there, and what is purged is gone though the disk learns of it later.
+It decides nothing; which purge came before which answer is the store's to know, by the mark
+that is given as `born`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
+from weakref import WeakSet
 from zlib import crc32
 
 import trio
 
 from edgebox.cache.answer import Instant
 from edgebox.cache.disk import purge as disk_purge
-from edgebox.cache.disk.client import DiskStatistics, DiskStore
+from edgebox.cache.disk.client import DiskStore
 from edgebox.cache.disk.finder import Filed
 from edgebox.cache.disk.format import Sheet
 from edgebox.cache.disk.outcome import Outcome
 from edgebox.cache.disk.purge import Kind, Mode
 from edgebox.cache.disk.writing import Writing
 from edgebox.cache.entry import StoredResponse
+from edgebox.cache.owed import Debts
 from edgebox.cache.purges import Purge, Scope
 from edgebox.cache.shelf import Kept
 from edgebox.cache.spool import Overflow
+from edgebox.files.entry import OpenFile
 
 T = TypeVar("T")
 
-READERS, WRITERS = 16, 4  # threads
+READERS, WRITERS, PURGERS = 16, 4, 8  # threads
 PATIENCE = 2.0  # seconds for which a client waits for a disk that may have died
+IMPATIENCE = 0.05  # likewise, where somebody has waited in vain and no thread came back since
+GIVE_UP = 30.0  # seconds for which a task waits that holds octets, and no client
 MOST_WAITING = 64  # answers that wait for a writer; more are not kept
+MOST_OPEN = 1024  # files that answers are sent from or written to
 LONGEST_NAME = 1900  # octets that the store can write down of what a purge names
 
 _KINDS = {
@@ -39,17 +47,40 @@ _KINDS = {
     Scope.TAG: Kind.TAG,
     Scope.GROUP: Kind.GROUP,
     Scope.ALL: Kind.EVERYTHING,
+    Scope.BAN: Kind.BAN,
 }
 # After these the disk has what it should have, or something later.
 _SETTLED = (Outcome.STORED, Outcome.PURGED, Outcome.OLDER)
 
 
-class DiskTier:
-    """Stored answers on disk, if it can be used; `clock` tells the time in the store's terms."""
+@dataclass(frozen=True, slots=True)
+class DiskTierStatistics:
+    """Files open for answers, and how many may be; purges that the disk has yet to carry out;
+    `hangs`: the last who waited for it did so in vain."""
 
-    def __init__(self, store: DiskStore, clock: Callable[[], Instant]) -> None:
+    open_files: int
+    most_open: int
+    owed: int
+    hangs: bool
+
+
+class DiskTier:
+    """Stored answers on disk, if it can be used; `clock` tells the time in the store's terms.
+
+    `most_open`: files that are open for answers at once. Beyond that, only what is small enough
+    to be read at once is found, and nothing outgrows RAM.
+    """
+
+    def __init__(
+        self, store: DiskStore, clock: Callable[[], Instant], most_open: int = MOST_OPEN
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._most_open = most_open
+        self._open: WeakSet[OpenFile] = WeakSet()
+        self._debts = Debts()
+        self._hangs = False  # somebody waited in vain, and no thread came back since
+        self._purgers = trio.CapacityLimiter(PURGERS)
         self._readers = trio.CapacityLimiter(READERS)
         self._writers = trio.CapacityLimiter(WRITERS)
 
@@ -68,17 +99,22 @@ class DiskTier:
     def find_nowait(self, key: bytes) -> list[Kept] | None:
         """All variants of `key`; None where the disk would have to be waited for."""
         found = self._store.find_nowait(key, self._clock())
-        return None if found is None else [_keep(filed) for filed in found]
+        return None if found is None else self._keep(key, found)
 
     async def find(self, key: bytes) -> list[Kept] | None:
         """All variants of `key`; None where the disk took too long to tell."""
         found = await self._wait(self._readers, self._store.find, key, self._clock())
-        return None if found is None else [_keep(filed) for filed in found]
+        return None if found is None else self._keep(key, found)
 
     async def open_overflow(self, size: int | None) -> Overflow | None:
         """A file for an answer of `size` octets, or of nobody knows how many."""
+        if not self._may_open():
+            return None
         writing = await self._wait(self._writers, self._store.begin, size)
-        return writing if isinstance(writing, Writing) else None
+        if not isinstance(writing, Writing):
+            return None
+        self._open.add(writing.file)
+        return writing
 
     async def commit(
         self, overflow: Overflow, key: bytes, entry: StoredResponse, born: int
@@ -89,20 +125,29 @@ class DiskTier:
         def work() -> Outcome:
             return self._disown(overflow.commit(key, entry, born), key, entry)
 
-        return await self._finish(work) is Outcome.STORED
+        return await self._wait(self._writers, work, patience=GIVE_UP) is Outcome.STORED
 
     async def close(self, overflow: Overflow) -> None:
-        await self._finish(overflow.close)
+        """A thread that hangs has the file until it comes back."""
+        await self._wait(self._writers, overflow.close)
 
     async def keep(self, key: bytes, entry: StoredResponse, content: bytes, born: int) -> None:
-        """Store a whole answer, or else see to it that none before it comes back."""
+        """Store a whole answer, or else see to it that none before it comes back.
+
+        A disk that takes up nothing for so long has missed too much to be believed.
+        """
+        begun = False
         crowded = self._writers.statistics().tasks_waiting >= MOST_WAITING
 
-        def work() -> Outcome:
+        def work() -> None:
+            nonlocal begun
+            begun = True
             kept = Outcome.BUSY if crowded else self._store.keep(key, entry, content, born)
-            return self._disown(kept, key, entry)
+            self._disown(kept, key, entry)
 
-        await self._finish(work)
+        await self._wait(self._writers, work, patience=GIVE_UP)
+        if not begun:
+            self._store.darken()
 
     async def renew(
         self, key: bytes, old: Kept, entry: StoredResponse, born: int, keeps: bool
@@ -129,15 +174,50 @@ class DiskTier:
     async def purge(self, purge: Purge, *, invalidates: bool) -> None:
         """From when it returns nothing is found as it was before.
 
-        What operators purge is so even after a power cut. What a client's POST invalidates is
-        not worth a wait for the disk each time.
+        What operators purge is so even after a power cut, unless the disk hangs. What a
+        client's POST invalidates is not worth a wait for the disk each time.
         """
         now, named = self._clock(), _translate(purge, invalidates)
-        with trio.CancelScope(shield=True):  # a client that leaves does not end it halfway
-            await self._finish(lambda: self._store.purge(named, now, durable=not invalidates))
+        debt = self._debts.add(purge)
 
-    def statistics(self) -> DiskStatistics:
-        return self._store.statistics()
+        def work() -> None:
+            debt.begun = True
+            self._store.purge(named, now, durable=not invalidates)
+            debt.paid = True
+
+        with trio.CancelScope(shield=True):  # a client that leaves does not end it halfway
+            await self._wait(self._purgers, work)
+        if not debt.begun:
+            # All threads hang: whatever the disk has goes when it is back.
+            self._store.darken()
+        if debt.paid or not debt.begun:
+            self._debts.settle(debt)
+
+    def statistics(self) -> DiskTierStatistics:
+        open_files = sum(file.fileno() >= 0 for file in self._open)
+        return DiskTierStatistics(open_files, self._most_open, len(self._debts), self._hangs)
+
+    def _may_open(self) -> bool:
+        """Whether another file may be held open."""
+        if len(self._open) < self._most_open:
+            return True
+        self._open = WeakSet(file for file in self._open if file.fileno() >= 0)
+        return len(self._open) < self._most_open
+
+    def _keep(self, key: bytes, found: list[Filed]) -> list[Kept]:
+        """The same as the shelf has it; a file that is needed is open for as long as that lives."""
+        kept = []
+        for filed in found:
+            hidden = self._debts.hides(key, filed.entry)
+            if filed.content is not None or hidden or not self._may_open():
+                filed.release()
+                if filed.content is not None and not hidden:
+                    kept.append(Kept(filed.entry, filed.size, filed.content))
+            else:
+                self._open.add(filed.file)
+                entry, size, offset = filed.entry, filed.size, filed.offset
+                kept.append(Kept(entry, size, None, filed.file, offset, filed=filed))
+        return kept
 
     def _disown(self, outcome: Outcome, key: bytes, entry: StoredResponse) -> Outcome:
         """Where an answer was not stored, the one that it replaces is not to come back."""
@@ -163,26 +243,29 @@ class DiskTier:
         return right
 
     async def _wait(
-        self, limiter: trio.CapacityLimiter, work: Callable[..., T], *arguments: object
+        self,
+        limiter: trio.CapacityLimiter,
+        work: Callable[..., T],
+        *arguments: object,
+        patience: float | None = None,
     ) -> T | None:
-        """Do it in a thread, but go on without it where it takes too long."""
-        with trio.move_on_after(PATIENCE):
-            return await trio.to_thread.run_sync(
-                work, *arguments, abandon_on_cancel=True, limiter=limiter
-            )
+        """Do it in a thread, but go on without it where it takes too long.
+
+        The thread, if it has begun, goes on to its end by itself.
+        """
+
+        def carry_out() -> T:
+            try:
+                return work(*arguments)
+            finally:
+                self._hangs = False
+
+        if patience is None:
+            patience = IMPATIENCE if self._hangs else PATIENCE
+        with trio.move_on_after(patience):
+            return await trio.to_thread.run_sync(carry_out, abandon_on_cancel=True, limiter=limiter)
+        self._hangs = True
         return None
-
-    async def _finish(self, work: Callable[[], T]) -> T:
-        """Do it in a thread, however long that takes."""
-        return await trio.to_thread.run_sync(work, limiter=self._writers)
-
-
-def _keep(filed: Filed) -> Kept:
-    """The same as the shelf has it; a file that is needed is open for as long as that lives."""
-    if filed.content is None:
-        return Kept(filed.entry, filed.size, None, filed.file, filed.offset, filed=filed)
-    filed.release()
-    return Kept(filed.entry, filed.size, filed.content)
 
 
 def _translate(purge: Purge, invalidates: bool) -> disk_purge.Purge:

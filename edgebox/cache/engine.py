@@ -16,7 +16,7 @@ from dataclasses import replace
 import trio
 
 from edgebox.cache.answer import Answer, Instant
-from edgebox.cache.answering import from_incoming, from_passed, from_spool, told
+from edgebox.cache.answering import from_incoming, from_passed, from_spool, skips_much, told
 from edgebox.cache.coder import Coder
 from edgebox.cache.coding import name_originals
 from edgebox.cache.entry import StoredResponse
@@ -24,8 +24,10 @@ from edgebox.cache.explain import explain_stored
 from edgebox.cache.fetching import Fetcher
 from edgebox.cache.flight import (
     Ask,
+    Dropped,
     Failed,
     Fetch,
+    Flight,
     Outcome,
     Passed,
     Renewed,
@@ -39,6 +41,7 @@ from edgebox.cache.key import primary_key
 from edgebox.cache.purges import Purge, RecentPurges, Scope, origin_of
 from edgebox.cache.reasons import ServeReason
 from edgebox.cache.serving import Failure, Serve, ServeDecision, failure_of, may_serve
+from edgebox.cache.shortcut import Shortcut
 from edgebox.cache.status import Handling, cache_status
 from edgebox.cache.storing import may_store
 from edgebox.cache.tiers import Tiers
@@ -73,10 +76,11 @@ class Engine:
         self._fetcher = fetcher
         self._coder = Coder(tiers.weigh)
         self._purges = purges
-        self._clock = clock
+        self.now = self._clock = clock
         self._counts: Counter[str] = Counter()
         self._answers = KeptAnswers(self._coder, clock, self._counts)
         fetcher.when_stored = self._answers.prepare
+        self.shortcut = Shortcut(tiers, fetcher, purges, self._counts)
         # Whether requests of the express lane have this field, of those that Vary names.
         self.sees: Callable[[bytes], bool] = lambda name: False
 
@@ -160,12 +164,17 @@ class Engine:
             response = await self._land(outcome, ask, leads=False)
             if response is not None:
                 return response
+            if isinstance(outcome, Dropped):
+                continue
             if not isinstance(outcome, Shared) or outcome.entry.variant in known:
                 break
             # Another's variant. In what it varies is known now, so whoever is alike in that
             # flies together, and all others at the same time.
             known.append(outcome.entry.variant)
-        flight = self._fetcher.lead(ask)
+        return await self.land(self._fetcher.lead(ask), ask)
+
+    async def land(self, flight: Flight, ask: Ask) -> Response:
+        """The answer for the client that leads a flight. Raises UpstreamError."""
         try:
             outcome = await flight.wait()
         except trio.Cancelled:
@@ -208,6 +217,9 @@ class Engine:
                     if leads:
                         await outcome.incoming.aclose()
                     return stale
+                if skips_much(outcome, ask.request):
+                    await outcome.incoming.aclose()
+                    return await self._pass(ask.request, policy, ask.fetch, reason)
                 handling = Handling(reason, outcome.answer.status, why=outcome.reason)
                 response = await from_passed(outcome, ask.request, handling, policy.name)
             case _:

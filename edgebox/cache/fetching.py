@@ -35,6 +35,7 @@ CLEAN_UP = 2  # seconds
 MOST_PASSES = 10_000  # keys remembered as not worth waiting for
 
 Step = Callable[..., Awaitable[None]]
+Receive = Callable[[], Awaitable[Incoming]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,25 @@ class Fetcher:
 
     def lead(self, ask: Ask) -> Flight:
         """Ask the upstream. Others may join, unless they are better off on their own."""
-        flight = Flight(ask.request.headers, self._purges.mark, self._tiers.mark())
-        passing = self._is_for_one(ask)
-        if not passing:
-            self._flights.setdefault(ask.key, []).append(flight)
-        self._nursery.start_soon(self._fly, flight, ask, passing)
+        flight = self._begin(ask)
+        self._nursery.start_soon(self._fly, flight, ask)
         return flight
+
+    def lead_nowait(self, ask: Ask) -> Flight | None:
+        """A flight whose answer the caller brings; None where one for this key is under way.
+
+        The caller lands it and takes it off the list, or has it carried on.
+        """
+        return self._begin(ask) if ask.key not in self._flights else None
+
+    def carry_on(self, flight: Flight, ask: Ask, receive: Receive, sent: Instant) -> None:
+        """See a flight of `lead_nowait` through: `receive` gives the answer to what was `sent`."""
+        self._nursery.start_soon(self._guard, flight, ask, self._carry_on, receive, sent)
+
+    def file_soon(self, arrival: Arrival, kept: Kept) -> None:
+        """Have what is in RAM on disk too, behind everybody's back."""
+        if self._tiers.has_disk:
+            self._nursery.start_soon(self._file, arrival, kept)
 
     def leave(self, flight: Flight) -> None:
         """The client that led is gone; what was meant for it alone is given up."""
@@ -127,10 +141,18 @@ class Fetcher:
         return {"flights": sum(map(len, self._flights.values())), "passes": len(self._passes)}
 
     @property
-    def _largest(self) -> int:
+    def largest(self) -> int:
         """Octets of the largest answer that can be stored as things are."""
         limits = self._limits
         return limits.largest if self._tiers.has_disk else min(limits.object_size, limits.largest)
+
+    def _begin(self, ask: Ask) -> Flight:
+        """A new flight, on the list unless others had better not wait for it."""
+        flight = Flight(ask.request.headers, self._purges.mark, self._tiers.mark())
+        flight.passing = self._is_for_one(ask)
+        if not flight.passing:
+            self._flights.setdefault(ask.key, []).append(flight)
+        return flight
 
     def _is_for_one(self, ask: Ask) -> bool:
         """Whether others had better not wait for what comes for this request.
@@ -151,12 +173,15 @@ class Fetcher:
         del self._passes[ask.key]
         return False
 
-    def _remember_pass(self, ask: Ask) -> None:
+    def remember_pass(self, ask: Ask) -> None:
         if len(self._passes) >= MOST_PASSES:
             self._passes.clear()
         self._passes[ask.key] = self._clock().steady + ask.policy.pass_for
 
-    def _unlist(self, flight: Flight, ask: Ask) -> None:
+    def forget_pass(self, ask: Ask) -> None:
+        self._passes.pop(ask.key, None)
+
+    def unlist(self, flight: Flight, ask: Ask) -> None:
         flights = self._flights.get(ask.key, [])
         if flight in flights:
             flights.remove(flight)
@@ -165,8 +190,8 @@ class Fetcher:
 
     # --- one flight -------------------------------------------------------------------------
 
-    async def _fly(self, flight: Flight, ask: Ask, passing: bool) -> None:
-        await self._guard(flight, ask, self._ask, passing)
+    async def _fly(self, flight: Flight, ask: Ask) -> None:
+        await self._guard(flight, ask, self._ask)
 
     async def _guard(self, flight: Flight, ask: Ask, step: Step, *more: object) -> None:
         """Whatever happens, the flight lands and is taken off the list."""
@@ -178,9 +203,28 @@ class Fetcher:
             self._bug(bug)
             flight.land(Failed(UpstreamError(Reason.RESET, "internal error")))
         finally:
-            self._unlist(flight, ask)
+            self.unlist(flight, ask)
 
-    async def _ask(self, flight: Flight, ask: Ask, passing: bool) -> None:
+    async def _carry_on(self, flight: Flight, ask: Ask, receive: Receive, sent: Instant) -> None:
+        try:
+            incoming = await receive()
+        except UpstreamError as error:
+            if error.reason is not Reason.RESET or not error.unanswered:
+                raise
+            # The connection had grown old, most likely; to GET twice does no harm.
+            await self._ask(flight, ask)
+            return
+        headers = Headers(incoming.fields)
+        answer = Answer(incoming.status, headers, sent, self._clock())
+        await self._bring_in(flight, ask, incoming, answer)
+
+    async def _file(self, arrival: Arrival, kept: Kept) -> None:
+        try:
+            await self._tiers.file(arrival, kept)
+        except Exception as bug:
+            self._bug(bug)
+
+    async def _ask(self, flight: Flight, ask: Ask) -> None:
         headers = ask.request.headers
         # Only about the variant that fits: servers that give all codings one tag would
         # vouch for one that this client cannot decode.
@@ -195,9 +239,9 @@ class Fetcher:
             if await self._renew(flight, ask, answer):
                 return
         # For a first time, or after a 304 about nothing that is stored (RFC 9111 §4.3.3).
-        if passing and fields is None:
+        if flight.passing and fields is None:
             # Nothing will be stored: conditions and ranges are the client's own business.
-            plain = headers.fields
+            plain, flight.plain = headers.fields, False
         else:
             plain = tuple(f for f in headers.fields if f[0].lower() not in CONDITIONS)
         await self._bring_in(flight, ask, *await self._send(ask, plain))
@@ -218,27 +262,27 @@ class Fetcher:
             await self._tiers.drop(ask.key, kept)
         elif renewed.decision.stores:
             await self._tiers.replace(ask.key, kept, fresh, flight.born)
-        self._unlist(flight, ask)
+        self.unlist(flight, ask)
         flight.land(Renewed(fresh, renewed.decision.stores, renewed.cookies))
         return True
 
     async def _bring_in(self, flight: Flight, ask: Ask, incoming: Incoming, answer: Answer) -> None:
         decision = may_store(ask.request, answer, ask.policy.rules)
         reason = decision.reason
-        if reason.stores and incoming.length is not None and incoming.length > self._largest:
+        if reason.stores and incoming.length is not None and incoming.length > self.largest:
             reason = StoreReason.TOO_LARGE
         if reason.stores and not self._has_better(ask, answer):
-            self._passes.pop(ask.key, None)
+            self.forget_pass(ask)
             entry = describe(ask.request.headers, answer, decision.freshness, ask.policy.rules)
             await self._share(flight, ask, entry, incoming, answer)
             return
         if not reason.stores and reason.cause is not Cause.REQUEST:
             await self._outdate(ask, answer)
-        self._unlist(flight, ask)
+        self.unlist(flight, ask)
         # Nobody takes it where the leader has left: its followers ask for themselves.
         if not flight.leader_waits:
             await incoming.aclose()
-        flight.land(Passed(incoming, answer, reason))
+        flight.land(Passed(incoming, answer, reason, flight.plain))
 
     async def _share(
         self, flight: Flight, ask: Ask, entry: StoredResponse, incoming: Incoming, answer: Answer
@@ -249,12 +293,12 @@ class Fetcher:
         flight.land(Shared(entry, spool, incoming.length, answer))
         purged = partial(self._purges.since, flight.mark, ask.key, entry)
         variants = ask.policy.rules.variants
-        arrival = Arrival(ask.key, entry, spool, flight.born, variants, purged)
+        arrival = Arrival(ask.key, entry, flight.born, variants, purged)
         kept = None
         try:
             await self._fill(spool, incoming)
-            if spool.storable and spool.size <= self._largest and not purged():
-                kept = await tiers.put(arrival)
+            if spool.storable and spool.size <= self.largest and not purged():
+                kept = await tiers.put(arrival, spool)
             spool.end()
         except (Truncated, StreamBroken) as broken:
             spool.end(str(broken))
@@ -265,7 +309,7 @@ class Fetcher:
             with trio.move_on_after(CLEAN_UP, shield=True):
                 await tiers.abandon(spool)
                 await incoming.aclose()
-        self._unlist(flight, ask)
+        self.unlist(flight, ask)
         if kept is not None:
             if tiers.is_in_ram(ask.key, kept):
                 self.when_stored(ask, kept)
@@ -278,7 +322,7 @@ class Fetcher:
         else:
             async for octets in incoming:
                 await spool.append(octets)
-                if spool.size > self._largest:
+                if spool.size > self.largest:
                     spool.stop_filing()
                 # An upstream that is faster than we are never makes us wait.
                 await trio.lowlevel.checkpoint()
@@ -296,12 +340,12 @@ class Fetcher:
     async def _outdate(self, ask: Ask, answer: Answer) -> None:
         """What came is for one client, and so will the next be; what is stored is past."""
         if failure_of(answer.status) is None:
-            self._remember_pass(ask)
+            self.remember_pass(ask)
             if ask.kept is not None:
                 await self._tiers.drop(ask.key, ask.kept)
         elif ask.kept is None:
             # With something to serve in place of an error, they wait for one attempt.
-            self._remember_pass(ask)
+            self.remember_pass(ask)
 
 
 def _asks_anew(asked: Headers) -> bool:

@@ -83,11 +83,15 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """An answer for one client only. The one that led takes it; others ask for themselves."""
+    """An answer for one client only. The one that led takes it; others ask for themselves.
+
+    `plain`: the upstream was not told of the client's conditions and range.
+    """
 
     incoming: Incoming
     answer: Answer
     reason: StoreReason
+    plain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,12 @@ class Failed:
     error: UpstreamError
 
 
-Outcome = Shared | Renewed | Passed | Failed
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Whoever led will ask anew: so do others, one for all again."""
+
+
+Outcome = Shared | Renewed | Passed | Failed | Dropped
 
 
 class Tally:
@@ -114,10 +123,14 @@ class Flight:
     mark of that time.
 
     `leader_waits`: the client that asked first is still there. `waiting`: clients that have
-    yet to hear of the outcome, and may want the octets from the first on.
+    yet to hear of the outcome, and may want the octets from the first on. `plain`: as in Passed.
+    `passing`: nobody else waits for it, since most likely nobody could use what it brings.
     """
 
-    __slots__ = ("_landed", "asked", "born", "leader_waits", "mark", "outcome", "waiting")
+    __slots__ = (
+        "_landed", "asked", "born", "leader_waits", "mark", "outcome", "passing", "plain",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self, asked: Headers, mark: int, born: int = 0) -> None:
         self.asked = asked
@@ -125,6 +138,8 @@ class Flight:
         self.born = born
         self.outcome: Outcome | None = None
         self.leader_waits = True
+        self.passing = False
+        self.plain = True
         self.waiting = Tally()
         self._landed = trio.Event()
 

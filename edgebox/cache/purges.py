@@ -8,9 +8,10 @@ was before what is told by marks, not by clocks: a second is long.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from edgebox.cache.bans import Ban, parse_ban
 from edgebox.cache.entry import StoredResponse
 
 MOST = 256  # purges remembered; beyond, every fetch under way counts as purged
@@ -24,15 +25,20 @@ class Scope(Enum):
     TAG = "tag"  # whatever bears a Surrogate-Key
     GROUP = "group"  # a cache group of one origin (RFC 9875): b"origin group"
     ALL = "all"
+    BAN = "ban"  # whatever a rule matches
 
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """`soft`: what it concerns becomes stale and is asked for, not dropped."""
+    """`soft`: what it concerns becomes stale and is asked for, not dropped.
+
+    `ban`: what `value` means where the scope is BAN; see `banned`.
+    """
 
     scope: Scope
     value: bytes = b""
     soft: bool = False
+    ban: Ban | None = field(default=None, compare=False, repr=False)
 
     def covers(self, key: bytes, entry: StoredResponse) -> bool:
         """Whether it concerns what is stored, or is about to be, under `key`."""
@@ -41,6 +47,8 @@ class Purge:
                 return self.value in entry.tags
             case Scope.GROUP:
                 return self.may_cover(key) and self.value.partition(b" ")[2] in entry.groups
+            case Scope.BAN:
+                return self.ban is None or self.ban.matches(key, entry)
             case _:
                 return self.may_cover(key)
 
@@ -53,8 +61,14 @@ class Purge:
                 return key.startswith(self.value)
             case Scope.GROUP:
                 return origin_of(key) == self.value.partition(b" ")[0]
-            case Scope.TAG | Scope.ALL:
+            case Scope.TAG | Scope.ALL | Scope.BAN:
                 return True
+
+
+def banned(text: str, soft: bool = False) -> Purge:
+    """The purge that a ban is. Raises BanError."""
+    ban = parse_ban(text)
+    return Purge(Scope.BAN, text.encode(), soft, ban)
 
 
 class RecentPurges:

@@ -88,7 +88,8 @@ class Shelf:
         for old in list(replaced):
             self.drop(key, old)
         others = len(self._keys.get(key, ()))
-        if self._working_set.put(_name(key, kept), key, kept.weight, self._evicted):
+        name = _name(key, kept)
+        if self._working_set.put(name, key, kept.weight, self._evicted, name=key):
             self._keys.setdefault(key, []).append(kept)
         if self._whole_keys and len(self._keys.get(key, ())) <= others:
             self.drop_key(key)  # it found no room, or only that of another variant

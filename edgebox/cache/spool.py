@@ -21,6 +21,8 @@ from edgebox.files.entry import OpenFile
 from edgebox.http.headers import Fields
 from edgebox.http.message import StreamBroken
 
+PATIENCE = 2.0  # seconds for a disk to take what comes in; then it goes on without a file
+GIVE_UP = 30.0  # seconds for a disk to give back what it took
 READ = 256 * 1024  # octets that a reader takes from the file at a time
 # Seconds for which one reader may hold up the others, who then wait for nobody else. Readers
 # of a window get a piece of 64 KiB or so each time: below 13 kB/s they are cut off.
@@ -118,7 +120,7 @@ class Spool:
         if self._files and self.overflow is None and self._is_full(len(octets)):
             await self._spill()
         if self._files and self.overflow is not None:
-            self._files = await trio.to_thread.run_sync(self.overflow.write, octets)
+            self._files = await _write(self.overflow, octets) or False
         if self._files and self.overflow is not None:
             self._filed += len(octets)
             self._base = self._filed
@@ -151,9 +153,14 @@ class Spool:
             assert self._file is not None
             count = min(READ, self._filed - position)
             # Written a moment ago: in the page cache, but for a reader far behind.
-            octets = await trio.to_thread.run_sync(os.pread, self._file.fileno(), count, position)
+            octets = b""
+            with trio.move_on_after(GIVE_UP) as waited:
+                octets = await trio.to_thread.run_sync(
+                    os.pread, self._file.fileno(), count, position, abandon_on_cancel=True
+                )
             if not octets:
-                raise StreamBroken("the file of a fetch in progress is short")
+                told = "cannot be read in time" if waited.cancelled_caught else "is short"
+                raise StreamBroken(f"the file of a fetch in progress {told}")
             return octets
         if position < self._base:
             raise StreamBroken("came too late for an answer that is not kept")
@@ -171,15 +178,14 @@ class Spool:
     async def _spill(self) -> None:
         """Move what is in RAM to a file, if there can be one."""
         overflow = await self._rules.overflow()
-        self._files = overflow is not None and await trio.to_thread.run_sync(
-            overflow.write, b"".join(self._parts)
-        )
-        if overflow is not None and self._files:
+        taken = None if overflow is None else await _write(overflow, b"".join(self._parts))
+        self._files = taken or False
+        if overflow is not None and taken:
             self.overflow, self._file = overflow, overflow.file.acquire()
             self._filed = self.size
             self._drop(len(self._parts))
-        elif overflow is not None:
-            await trio.to_thread.run_sync(overflow.close)
+        elif overflow is not None and taken is False:
+            await trio.to_thread.run_sync(overflow.close, abandon_on_cancel=True)
 
     def _drop(self, count: int) -> None:
         """Let go of the first `count` parts."""
@@ -216,6 +222,17 @@ class Spool:
         if max(self.positions.values()) >= self.size:
             for reader in [r for r, position in self.positions.items() if position == slowest]:
                 del self.positions[reader]
+
+
+async def _write(overflow: Overflow, octets: bytes) -> bool | None:
+    """Append to the file; False where it cannot be.
+
+    None where that takes too long: the thread that is at it has the file for itself from now
+    on, and closes it with the last reference.
+    """
+    with trio.move_on_after(PATIENCE):
+        return await trio.to_thread.run_sync(overflow.write, octets, abandon_on_cancel=True)
+    return None
 
 
 class SpoolReader:

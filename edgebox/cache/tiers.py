@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import trio
+
 from edgebox.cache.answer import Instant
-from edgebox.cache.disktier import DiskTier
+from edgebox.cache.disktier import PATIENCE, DiskTier
 from edgebox.cache.entry import StoredResponse
 from edgebox.cache.purges import Purge, Scope
 from edgebox.cache.shelf import Kept, Shelf
@@ -28,7 +30,6 @@ class Arrival:
 
     key: bytes
     entry: StoredResponse
-    spool: Spool
     born: int
     most: int
     purged: Callable[[], bool]
@@ -66,6 +67,12 @@ class Tiers:
             self._disk.touch(key)
         return variants
 
+    def find_nowait(self, key: bytes) -> Sequence[Kept] | None:
+        """The variants of `key`, wherever they are; None where that needs waiting."""
+        if (variants := self.find_in_ram(key)) or self._disk is None:
+            return variants
+        return self._disk.find_nowait(key)
+
     async def find(self, key: bytes) -> Sequence[Kept]:
         """The variants of `key`, wherever they are."""
         variants = list(self.find_in_ram(key))
@@ -89,17 +96,20 @@ class Tiers:
         """
         return await self._disk.open_overflow(size) if self._disk is not None else None
 
-    async def put(self, arrival: Arrival) -> Kept | None:
+    async def put(self, arrival: Arrival, spool: Spool) -> Kept | None:
         """Store a whole answer in place of the variant that it is another version of.
 
         What is small goes into RAM, and is to be handed to `file` when nobody waits any
         more; else, or where it was purged, this returns None.
         """
-        octets = arrival.spool.octets()
+        octets = spool.octets()
         if octets is None:
-            await self._commit(arrival)
+            await self._commit(arrival, spool)
             return None
-        beside = await self.find(arrival.key)
+        return self.shelve(arrival, octets, beside=await self.find(arrival.key))
+
+    def shelve(self, arrival: Arrival, octets: bytes, beside: Sequence[Kept]) -> Kept | None:
+        """The same for what is small; `beside` are the variants of its URL as they are now."""
         if arrival.purged():
             return None
         kept = Kept(arrival.entry, len(octets), octets)
@@ -179,12 +189,16 @@ class Tiers:
         if variants:
             self._note_change()
 
-    async def _commit(self, arrival: Arrival) -> None:
+    async def _commit(self, arrival: Arrival, spool: Spool) -> None:
         """Store what is in a file already. RAM has all variants of a URL or none: now none."""
-        overflow = arrival.spool.overflow
+        overflow = spool.overflow
         if self._disk is None or overflow is None:
             return
-        if await self._disk.commit(overflow, arrival.key, arrival.entry, arrival.born):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_end_in_time, spool)
+            stored = await self._disk.commit(overflow, arrival.key, arrival.entry, arrival.born)
+            nursery.cancel_scope.cancel()
+        if stored:
             self._unshelve_older(arrival.key, None)
 
     def _unshelve_older(self, key: bytes, entry: StoredResponse | None) -> None:
@@ -220,6 +234,12 @@ class Tiers:
     def _note_change(self) -> None:
         self._changes += 1
         self._changed()
+
+
+async def _end_in_time(spool: Spool) -> None:
+    """Clients mostly wait until an answer is stored, since they may well ask again: not longer."""
+    await trio.sleep(PATIENCE)
+    spool.end()
 
 
 def _is_as_late(entry: StoredResponse, other: StoredResponse | None) -> bool:

@@ -22,6 +22,7 @@ from contextlib import suppress
 import trio
 
 from edgebox.express.memory import Answer, Deciding, Memory
+from edgebox.express.pending import Pending, Relay, Waiting
 from edgebox.express.recogniser import Recogniser, match_line, strip_cookie
 from edgebox.http.faults import Fault
 from edgebox.http.message import Request, Response
@@ -29,9 +30,11 @@ from edgebox.http.target import parse_target
 from edgebox.listen.acceptor import BACK_OFF, NoDescriptors, accept_ready
 from edgebox.listen.admission import Admission
 from edgebox.listen.connection import Connection, peer_name
+from edgebox.observe.access_log import Entry
+from edgebox.observe.outcome import member_in
 from edgebox.send.framing import frame, wants_keep_alive
 from edgebox.session.connection import Unsent, finish, serve, turn_away
-from edgebox.session.cycle import Service
+from edgebox.session.cycle import Gone, Service
 
 NOWAIT = socket.MSG_DONTWAIT
 READ_SIZE = 16 * 1024
@@ -51,7 +54,8 @@ DECIDING = frozenset(
     )
 )  # fmt: skip
 
-STAYS, ENDS, LEAVES = 0, 1, 2  # what becomes of a connection: idle again, closed, in a task
+# What becomes of a connection: idle again, closed, in a task, or with its request upstream.
+STAYS, ENDS, LEAVES, WAITS = 0, 1, 2, 3
 
 
 class Lane:
@@ -63,17 +67,22 @@ class Lane:
         memory: Memory,
         admission: Admission,
         respond_nowait: Callable[[Request], Response | None],
+        relay_nowait: Callable[[Request, bytes, bytes], Relay | None],
     ) -> None:
+        """`relay_nowait` takes a request, its header block and the client's address."""
         self._service = service
         self._memory = memory
         self._admission = admission
         self._respond_nowait = respond_nowait
+        self._relay_nowait = relay_nowait
+        self._unanswered: Request | None = None  # what `respond_nowait` was asked for in vain
         self._deciding = DECIDING
         # One field less than a head may have: a cookie may have been taken out before.
         self._most_fields = service.rules.head.fields - 1
         self._recogniser = Recogniser(DECIDING, self._most_fields)
         self._cookies_are_noise = True
         self._epoll = select.epoll()
+        self._waiting = Waiting(self._epoll)
         self._listeners: dict[int, socket.socket] = {}
         self.idle: dict[int, Connection] = {}
         self._paused = False
@@ -81,8 +90,9 @@ class Lane:
         self._hits = memory.hits
         self._counters = service.counters
         self._requests = service.rules.requests
-        self._logging = service.recorder.sink.enabled
         self._log = service.recorder.sink.pieces.extend
+        self._follow_log()
+        service.recorder.on_change(self._follow_log)
         epoch = service.epoch
         epoch.on_forget(memory.forget_answers)
         epoch.on_turn(self._age)
@@ -110,6 +120,9 @@ class Lane:
                             break
                         self._work(ready)
         finally:
+            for pending, _ in self._waiting.pop_all():
+                pending.relay.abandon()
+                pending.conn.close()
             self._close_idle()
             self._epoll.close()
 
@@ -134,6 +147,8 @@ class Lane:
                 self._epoll.unregister(fd)
         self._listeners = {}
         self._requests = 0  # every answer comes from a task, which says that it is the last
+        for pending, is_watched in self._waiting.pop_all():
+            self._hand_over(pending, is_watched)
         self._call_last(self.idle)
 
     def _call_last(self, conns: Mapping[int, Connection]) -> None:
@@ -162,7 +177,11 @@ class Lane:
         return False
 
     def statistics(self) -> dict[str, int]:
-        return {"idle": len(self.idle), "tasks": self._admission.tasks} | self._memory.statistics()
+        return {
+            "idle": len(self.idle),
+            "tasks": self._admission.tasks,
+            "waiting": len(self._waiting),
+        } | self._memory.statistics()
 
     # --- the hot path -----------------------------------------------------------------
 
@@ -171,7 +190,7 @@ class Lane:
         for fd, _events in ready:
             conn = idle.get(fd)
             if conn is None:
-                self._accept(fd)
+                self._see_to(fd)
                 continue
             try:
                 data = conn.recv(READ_SIZE, NOWAIT)
@@ -187,18 +206,25 @@ class Lane:
                 if outcome is LEAVES:
                     self._epoll.unregister(fd)
                     continue
+                if outcome is WAITS:
+                    continue
             else:
                 del idle[fd]
             conn.close()
 
-    def _answer(self, conn: Connection, data: bytes) -> int:
-        """Answer what was received, from memory or by a task; says what becomes of `conn`."""
+    def _answer(self, conn: Connection, data: bytes, is_watched: bool = True) -> int:
+        """Answer what was received, from memory or by a task; says what becomes of `conn`.
+
+        `is_watched`: the epoll has it.
+        """
         hit = self._hits.get(data) or self._recall(data)
         requests = conn.requests + 1
         if hit is None or requests >= self._requests:
+            if requests < self._requests and self._relay(conn, data, is_watched):
+                return WAITS
             self._admission.start(self._nursery, serve, self._service, conn, data, self.park)
             return LEAVES
-        (wire, size, keep_alive, status, log), tail = hit
+        (wire, size, keep_alive, status, log, member), tail = hit
         try:
             if isinstance(wire, bytes):
                 sent = conn.send(wire, NOWAIT)
@@ -212,7 +238,7 @@ class Lane:
         conn.active = self._service.epoch.number
         if sent != size:
             parts = (wire,) if isinstance(wire, bytes) else wire
-            unsent = Unsent(data, parts, sent, status, keep_alive)
+            unsent = Unsent(data, parts, sent, status, keep_alive, member)
             self._admission.start(self._nursery, finish, self._service, conn, unsent, self.park)
             return LEAVES
         counters = self._counters
@@ -221,10 +247,13 @@ class Lane:
         counters.by_class[status // 100] += 1
         if self._logging:
             self._log((conn.log_peer, log, tail))
+        elif self._telling:
+            self._tell(conn, data, hit[0])
         return STAYS if keep_alive else ENDS
 
     def _recall(self, data: bytes) -> tuple[Answer, bytes] | None:
         """The answer to a head that was not seen in this epoch; None: a task must see to it."""
+        self._unanswered = None
         line, _, block = data.partition(b"\r\n")
         known = self._memory.heads.get(block)
         again = known is not None
@@ -255,7 +284,9 @@ class Lane:
         facts = self._recogniser.match_block(rest)
         if facts is None:
             return None
-        tail = self._service.recorder.form.agent(facts.referer, facts.user_agent)
+        tail = b""
+        if self._logging:
+            tail = self._service.recorder.form.agent(facts.referer, facts.user_agent, rest)
         return memory.learn(rest, facts.fields, facts.host, tail)
 
     def _build(self, line: bytes, deciding: Deciding) -> Answer | None:
@@ -270,6 +301,7 @@ class Lane:
         request = Request(seen.method, target, deciding.host or b"", deciding.headers, seen.minor)
         response = self._respond_nowait(request)
         if response is None:
+            self._unanswered = request
             return None
         if not isinstance(response.body, bytes):
             response.release()
@@ -287,9 +319,110 @@ class Lane:
         body = response.body if framed.body else b""
         size = len(framed.head) + len(body)
         wire = framed.head + body if size <= TOGETHER else (framed.head, body)
-        recorder = service.recorder
-        log = recorder.form.answer(line, response.status, len(body), recorder.stamp)
-        return wire, size, framed.keep_alive, response.status, log
+        log, member = b"", member_in(response.fields)
+        if self._logging:
+            entry = Entry(
+                line=line, status=response.status, size=len(body), octets=size,
+                host=request.host, member=member,
+            )  # fmt: skip
+            log = service.recorder.form.answer(entry, service.recorder.stamp)
+        return wire, size, framed.keep_alive, response.status, log, member
+
+    # --- answers that come from upstream ---------------------------------------------------
+
+    def _see_to(self, fd: int) -> None:
+        """Something happened to a descriptor that is no idle connection."""
+        found = self._waiting.pop(fd)
+        if found is not None:
+            self._advance(*found)
+        elif not self._waiting.hush(fd):
+            self._accept(fd)
+
+    def _relay(self, conn: Connection, data: bytes, is_watched: bool) -> bool:
+        """Have `conn` wait for an upstream, where that takes no task."""
+        request, self._unanswered = self._unanswered, None
+        if request is None or request.method != b"GET" or request.minor != 1:
+            return False
+        block = data[data.index(b"\r\n") + 2 :]
+        relay = self._relay_nowait(request, block, conn.peer)
+        if relay is None:
+            return False
+        pending = Pending(relay, conn, data, request, trio.current_time())
+        self._waiting.add(pending, is_watched)
+        return True
+
+    def _advance(self, pending: Pending, is_watched: bool) -> None:
+        response = pending.relay.advance()
+        if response is None:
+            self._hand_over(pending, is_watched)
+            return
+        conn = pending.conn
+        outcome = self._deliver(pending, response)
+        if outcome is ENDS:
+            conn.close()
+        elif outcome is LEAVES:
+            if is_watched:
+                self._epoll.unregister(conn.sock.fileno())
+        elif is_watched:
+            self.idle[conn.sock.fileno()] = conn
+        else:
+            self._watch(conn)
+
+    def _hand_over(self, pending: Pending, is_watched: bool) -> None:
+        """Have a task see to it."""
+        relay, conn, head, _, _ = pending
+        relay.carry_on()
+        if is_watched:
+            self._epoll.unregister(conn.sock.fileno())
+        first = None if relay.is_over else relay.finish
+        conn.began = pending.began
+        self._admission.start(self._nursery, serve, self._service, conn, head, self.park, first)
+
+    def _deliver(self, pending: Pending, response: Response) -> int:
+        """Send what came from upstream; says what becomes of the connection."""
+        service, conn, head, request = self._service, pending.conn, pending.head, pending.request
+        conn.requests += 1
+        conn.active = service.epoch.number
+        keep_alive = wants_keep_alive(request.minor, request.headers.tokens(b"connection"))
+        keep_alive = keep_alive and conn.requests < self._requests
+        framed = frame(response, request.method, request.minor, keep_alive, service.epoch.stamp)
+        assert isinstance(response.body, bytes)
+        wire = framed.head + response.body if framed.body else framed.head
+        member = member_in(response.fields)
+        try:
+            sent = conn.send(wire, NOWAIT)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return ENDS
+        if sent < len(wire):
+            unsent = Unsent(head, (wire,), sent, response.status, framed.keep_alive, member)
+            self._admission.start(self._nursery, finish, service, conn, unsent, self.park)
+            return LEAVES
+        conn.began = pending.began
+        size = len(wire) - len(framed.head)
+        gone = Gone(response.status, size, sent, member, request.host, pending.relay.asked)
+        service.note(conn, head, gone)
+        return STAYS if framed.keep_alive else ENDS
+
+    # --- the access log, where it is not in pieces ----------------------------------------
+
+    def _follow_log(self) -> None:
+        """How answers are logged has changed: what is remembered has other pieces, or none."""
+        recorder = self._service.recorder
+        self._logging, self._telling = recorder.in_pieces, recorder.wants_entries
+        self._memory.forget_heads()
+
+    def _tell(self, conn: Connection, head: bytes, answer: Answer) -> None:
+        wire, size, _, status, _, member = answer
+        line, _, block = head.partition(b"\r\n")
+        before = len(wire[0]) if isinstance(wire, tuple) else wire.index(b"\r\n\r\n") + 4
+        self._service.recorder.record(
+            Entry(
+                line=line, status=status, size=size - before, octets=size, block=block,
+                peer=conn.peer, member=member, requests=conn.requests,
+            )
+        )  # fmt: skip
 
     # --- connections come and go ----------------------------------------------------------
 
@@ -322,12 +455,12 @@ class Lane:
             data = b""
         if data == b"":
             conn.close()
-        elif self._admission.full(len(self.idle)) and not self._shed():
+        elif self._admission.full(len(self.idle) + len(self._waiting)) and not self._shed():
             turn_away(self._service, conn)
         elif data is None:
             self._watch(conn)
         else:
-            outcome = self._answer(conn, data)
+            outcome = self._answer(conn, data, is_watched=False)
             if outcome is STAYS:
                 self._watch(conn)
             elif outcome is ENDS:

@@ -26,8 +26,8 @@ MARK = 64  # octets of an integer in a set
 MOST_HITS = 1024
 
 # A rendered answer: what to send (head and body in one, or apart), its octets, whether the
-# connection goes on, the status, and the access log's piece.
-Answer = tuple[bytes | tuple[bytes, bytes], int, bool, int, bytes]
+# connection goes on, the status, the access log's piece, and our part of Cache-Status.
+Answer = tuple[bytes | tuple[bytes, bytes], int, bool, int, bytes, bytes]
 
 
 class Deciding:

@@ -68,9 +68,13 @@ class Accel:
             return (*fields, _HELD)
         return _without(fields, _NAMING)
 
+    def holds(self, fields: Fields) -> bool:
+        """Whether `fields`, as `hold` gave them, are of an answer that names a file."""
+        return any(field is _HELD for field in fields)
+
     async def finish(self, request: Request, response: Response) -> Response:
         """`response`, or the file that it names; its own body is given up then."""
-        if self._docroot is None or not any(field is _HELD for field in response.fields):
+        if self._docroot is None or not self.holds(response.fields):
             return response
         headers = Headers(field for field in response.fields if field is not _HELD)
         fields = _without(headers.fields, _NAMING)

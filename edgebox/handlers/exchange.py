@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from edgebox.http.faults import Fault
 from edgebox.http.headers import Fields
 from edgebox.http.message import Request
+from edgebox.observe.access_log import Asked
 
 
 class BodyRefused(Exception):
@@ -38,9 +39,13 @@ class RequestBody(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """`peer` is the client's address; `interim` sends a 1xx response ahead of the answer."""
+    """`peer` is the client's address; `interim` sends a 1xx response ahead of the answer.
+
+    Whoever asks an upstream notes in `asked` how that went.
+    """
 
     request: Request
     body: RequestBody
     peer: bytes
     interim: Callable[[int, Fields], Awaitable[None]]
+    asked: Asked = field(default_factory=Asked)

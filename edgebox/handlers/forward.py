@@ -37,9 +37,13 @@ REWRITTEN = frozenset((b"forwarded", b"x-forwarded-for"))
 SUPPLIED = PROVENANCE
 
 
+# By these loops are found: no client may have them taken off as fields of its connection.
+TRACES = frozenset((b"via", b"cdn-loop"))
+
+
 @dataclass(frozen=True, slots=True)
 class ForwardRules:
-    """`name` is our pseudonym in Via; `host` replaces the client's Host where given."""
+    """`name` is our pseudonym in Via and CDN-Loop; `host` replaces the client's Host where given."""
 
     name: bytes
     trusted: tuple[Network, ...] = ()
@@ -54,6 +58,8 @@ def parse_networks(networks: tuple[str, ...]) -> tuple[Network, ...]:
 
 def contains(networks: tuple[Network, ...], peer: bytes) -> bool:
     """Whether a client's address lies in one of `networks`; a Unix socket is this machine."""
+    if not networks:
+        return False
     if peer == b"unix:":
         return any(network.is_loopback for network in networks)
     try:
@@ -66,7 +72,10 @@ def contains(networks: tuple[Network, ...], peer: bytes) -> bool:
 
 
 def is_looping(request: Request, name: bytes) -> bool:
-    """Whether the request passed through here already (RFC 9110 §7.6.3)."""
+    """Whether the request passed through here already (RFC 9110 §7.6.3, RFC 8586)."""
+    for member in split_list(request.headers.get(b"cdn-loop") or b""):
+        if member.partition(b";")[0].strip() == name:
+            return True
     for member in split_list(request.headers.get(b"via") or b""):
         parts = member.split()
         if len(parts) >= 2 and parts[1] == name:
@@ -83,6 +92,7 @@ def forwarded(request: Request, peer: bytes, rules: ForwardRules) -> Request:
     trusted = contains(rules.trusted, peer)
     dropped = HOP_BY_HOP.union(nominated)
     dropped |= REWRITTEN if trusted else PROVENANCE
+    dropped -= TRACES
     kept = [field for field in request.headers if field[0].lower() not in dropped]
     asked = asked_host(request)
     if request.method == b"OPTIONS":
@@ -94,11 +104,14 @@ def forwarded(request: Request, peer: bytes, rules: ForwardRules) -> Request:
 def outgoing_fields(fields: Fields, request: Request, rules: ForwardRules) -> Fields:
     """The fields that go out for a `forwarded` request: `fields` are its own, or what the
     cache makes of them."""
-    kept = [field for field in fields if field[0].lower() not in (b"host", b"via")]
+    kept = [field for field in fields if field[0].lower() not in TRACES | {b"host"}]
     host = rules.host if rules.host is not None else asked_host(request)
     via = [value for name, value in fields if name.lower() == b"via"]
     via.append(b"1.%d %s" % (request.minor, rules.name))
-    return ((b"Host", host), *kept, (b"Via", b", ".join(via)))
+    loop = [value for name, value in fields if name.lower() == b"cdn-loop"]
+    loop.append(rules.name)
+    traces = (b"Via", b", ".join(via)), (b"CDN-Loop", b", ".join(loop))
+    return ((b"Host", host), *kept, *traces)
 
 
 def asked_host(request: Request) -> bytes:

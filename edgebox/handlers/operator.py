@@ -8,11 +8,13 @@
     EXPLAIN /page                         what is stored, and what a GET would get and why
 
 Only networks that the configuration lists are heard, and only where they ask themselves: what
-a proxy passes on may be anybody's.
+a proxy passes on may be anybody's. Each worker has its own part of the cache in RAM, so what is
+purged here is told to the others, and answered when they have done it, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -40,6 +42,8 @@ class Operator:
     def __init__(self, engine: Engine, networks: tuple[Network, ...]) -> None:
         self._engine = engine
         self._networks = networks
+        # Has all other workers purge; returns "" or what went wrong.
+        self.tell_others: Callable[[Sequence[Purge]], Awaitable[str]] = _tell_nobody
 
     async def answer(self, exchange: Exchange, route: bytes, proxy: Proxy | None) -> Response:
         """The answer to a PURGE or EXPLAIN; `proxy` is who answers the path, None for files."""
@@ -48,20 +52,33 @@ class Operator:
         if not heard or any(name in request.headers for name in _PASSED_ON):
             return synthetic.error(403, "This cache takes no orders from here.")
         if request.method == b"EXPLAIN":
-            return await self._explain(exchange, route, proxy)
+            return _tell(await self.explain(request, exchange.peer, route, proxy))
         purges = purges_of(request, proxy.policy.keys if proxy is not None else _EDITS_NOTHING)
         if not purges:
             return synthetic.error(400, "The request does not say what to purge.")
-        count = sum([await self._engine.purge(purge) for purge in purges])
+        count = await self.purge(purges)
+        if problem := await self.tell_others(purges):
+            return synthetic.error(503, f"Purged here, but not everywhere: {problem}.")
         return _tell({"purged": count})
 
-    async def _explain(self, exchange: Exchange, route: bytes, proxy: Proxy | None) -> Response:
+    async def purge(self, purges: Sequence[Purge]) -> int:
+        """Do it in this worker, and on the disk that all share; counts answers in RAM."""
+        return sum([await self._engine.purge(purge) for purge in purges])
+
+    async def explain(
+        self, request: Request, peer: bytes, route: bytes, proxy: Proxy | None
+    ) -> dict[str, object]:
+        """What a GET like `request` would get from this worker, and why."""
         told: dict[str, object] = {"route": route.decode("latin-1")}
         if proxy is None:
-            return _tell({**told, "answered_by": "files"})
-        asked = proxy.forwarded(replace(exchange.request, method=b"GET"), exchange.peer)
+            return {**told, "answered_by": "files"}
+        asked = proxy.forwarded(replace(request, method=b"GET"), peer)
         told["answered_by"] = proxy.upstream
-        return _tell(told | await self._engine.explain(asked, proxy.policy))
+        return told | await self._engine.explain(asked, proxy.policy)
+
+
+async def _tell_nobody(purges: Sequence[Purge]) -> str:
+    return ""
 
 
 def purges_of(request: Request, keys: KeyRules) -> list[Purge]:

@@ -6,45 +6,40 @@ This room decides what is asked; `cache/engine` whether it must be asked at all,
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import os
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
-from dataclasses import dataclass
+from typing import TypeVar
+
+import trio
 
 from edgebox.cache.answer import Instant
 from edgebox.cache.engine import Engine, Unanswered
 from edgebox.cache.flight import RoutePolicy
 from edgebox.cache.key import primary_key
 from edgebox.handlers import synthetic
-from edgebox.handlers.accel import Accel
 from edgebox.handlers.exchange import BodyRefused, Exchange, RequestBody
 from edgebox.handlers.forward import (
-    ForwardRules,
     ends_here,
     forwarded,
     is_looping,
     outgoing_fields,
 )
+from edgebox.handlers.relay import Relay, Relays
+from edgebox.handlers.rules import ProxyRules
 from edgebox.http.faults import Fault
 from edgebox.http.headers import Fields
 from edgebox.http.message import Request, Response, Switched
+from edgebox.http.tracing import traced
+from edgebox.observe.access_log import Asked
 from edgebox.upstream.errors import Reason, UpstreamError
 from edgebox.upstream.group import UpstreamGroup
 from edgebox.upstream.incoming import Incoming
 from edgebox.upstream.outgoing import Outgoing
 from edgebox.upstream.server import Log
+from edgebox.upstream.tunnel import Tunnel
 
-
-@dataclass(frozen=True, slots=True)
-class ProxyRules:
-    """How one route is passed on. `body_size`: octets of a request body, 413 beyond.
-
-    `accel`: what becomes of answers that name a file.
-    """
-
-    forward: ForwardRules
-    policy: RoutePolicy
-    body_size: int
-    accel: Accel
+T = TypeVar("T", Incoming, Incoming | Tunnel)
 
 
 class Proxy:
@@ -57,6 +52,7 @@ class Proxy:
         self._upstream = upstream
         self._engine = engine
         self._log = log
+        self._relays = Relays(rules, upstream, engine, self._tell)
 
     @property
     def policy(self) -> RoutePolicy:
@@ -74,9 +70,13 @@ class Proxy:
 
     def answer_nowait(self, request: Request, now: Instant) -> Response | None:
         """A fresh stored answer in RAM, or None."""
-        if b"via" in request.headers:
+        if b"via" in request.headers or b"cdn-loop" in request.headers:
             return None
         return self._engine.answer_nowait(request, self._rules.policy, now)
+
+    def relay_nowait(self, request: Request, block: bytes, peer: bytes) -> Relay | None:
+        """The same request on its way upstream, if that goes without waiting; or None."""
+        return self._relays.begin(request, block, peer)
 
     async def answer(self, exchange: Exchange) -> Response:
         """The answer, from wherever it comes. Raises BodyRefused."""
@@ -97,12 +97,7 @@ class Proxy:
                 return await self._switch(exchange, request, upgrade)
 
             async def fetch(fields: Fields) -> Incoming:
-                incoming = await self._upstream.fetch(
-                    self._outgoing(exchange, request, fields),
-                    primary_key(request, rules.policy.keys),
-                )
-                incoming.fields = rules.accel.hold(incoming.fields)
-                return incoming
+                return await self._fetch(exchange, request, fields)
 
             response = await self._engine.answer(request, rules.policy, fetch, length != 0)
             return await rules.accel.finish(request, response)
@@ -111,19 +106,31 @@ class Proxy:
         except UpstreamError as error:
             return self._tell(exchange, error)
 
+    async def _fetch(self, exchange: Exchange, request: Request, fields: Fields) -> Incoming:
+        rules = self._rules
+        outgoing = self._outgoing(exchange, request, fields)
+        key = primary_key(request, rules.policy.keys)
+        incoming = await _timed(exchange, self._upstream.fetch(outgoing, key))
+        incoming.fields = rules.accel.hold(incoming.fields)
+        return incoming
+
     def _outgoing(
         self, exchange: Exchange, request: Request, fields: Fields, upgrade: bytes = b""
     ) -> Outgoing:
         """`request`, as it is forwarded, with `fields`; its body is that of the exchange."""
-        body = exchange.body
+        body, rules = exchange.body, self._rules
         target = request.target.raw_path
         if request.target.query is not None:
             target += b"?" + request.target.query
+        fields = outgoing_fields(fields, request, rules.forward)
+        fields, request_id, traceparent = traced(fields, rules.tracing, os.urandom)
+        asked = _asked(exchange)
+        asked.request_id, asked.traceparent = request_id, traceparent
         return Outgoing(
             method=request.method,
             target=target,
-            fields=outgoing_fields(fields, request, self._rules.forward),
-            body=_limited(body, self._rules.body_size) if body.length != 0 else None,
+            fields=fields,
+            body=_limited(body, rules.body_size) if body.length != 0 else None,
             length=body.length,
             upgrade=upgrade,
             on_interim=exchange.interim,
@@ -132,7 +139,7 @@ class Proxy:
     async def _switch(self, exchange: Exchange, request: Request, upgrade: bytes) -> Response:
         """Ask for another protocol (RFC 9110 §7.8); no cache has a say in that."""
         outgoing = self._outgoing(exchange, request, request.headers.fields, upgrade)
-        answer = await self._upstream.tunnel(outgoing)
+        answer = await _timed(exchange, self._upstream.tunnel(outgoing))
         if isinstance(answer, Incoming):
             answer.fields = self._rules.accel.hold(answer.fields)
             response = await self._engine.relay(request, answer, self._rules.policy)
@@ -151,6 +158,27 @@ class Proxy:
         if error.status == 503:
             extra = (*extra, (b"Retry-After", b"1"))
         return synthetic.error(error.status, text, extra)
+
+
+def _asked(exchange: Exchange) -> Asked:
+    """Where to note what is asked now: what is asked after the answer is not this client's."""
+    return Asked() if exchange.asked.settled else exchange.asked
+
+
+async def _timed(exchange: Exchange, answer: Awaitable[T]) -> T:
+    """`answer`, which comes from an upstream, with who gave it and when noted."""
+    asked, clock = _asked(exchange), trio.current_time
+    asked.begin(clock())
+    try:
+        incoming = await answer
+    except UpstreamError as error:
+        asked.server = error.server
+        asked.end(clock())
+        raise
+    asked.server, asked.headed = incoming.server, clock()
+    if isinstance(incoming, Incoming):
+        incoming.when_over(lambda: asked.end(clock()))
+    return incoming
 
 
 def _upgrade(request: Request) -> bytes:

@@ -10,11 +10,16 @@ from edgebox.handlers import synthetic
 from edgebox.handlers.exchange import Exchange
 from edgebox.handlers.operator import METHODS, Operator
 from edgebox.handlers.proxy import Proxy
+from edgebox.handlers.relay import Relay
 from edgebox.handlers.static import Static
+from edgebox.http.faults import Fault
 from edgebox.http.message import Request, Response
+from edgebox.http.target import Target
 from edgebox.route.paths import is_below
 
 Route = tuple[bytes, Proxy | None]
+
+_FILES: Route = (b"", None)
 
 
 class SiteHandler:
@@ -37,17 +42,31 @@ class SiteHandler:
 
     def answer_nowait(self, request: Request, now: Moment) -> Response | None:
         """The response, where it can be had without waiting."""
-        _, proxy = self._route_for(request.target.path)
+        route = self.route_for(request.target)
+        if route is None:
+            return None
+        _, proxy = route
         if proxy is not None:
             return proxy.answer_nowait(request, Instant(now.wall, now.steady))
         if self._static is None:
             return None
         return self._static.answer_nowait(request, now.wall, now.monotonic)
 
+    def relay_nowait(self, request: Request, block: bytes, peer: bytes) -> Relay | None:
+        """A GET on its way to an app server, where it can be sent without waiting."""
+        route = self.route_for(request.target)
+        if route is None or route[1] is None:
+            return None
+        return route[1].relay_nowait(request, block, peer)
+
     async def answer(self, exchange: Exchange, now: Moment) -> Response:
         """The response, from a file or an app server. Raises BodyRefused."""
         request = exchange.request
-        prefix, proxy = self._route_for(request.target.path)
+        route = self.route_for(request.target)
+        if route is None:
+            await exchange.body.discard(self._discard)
+            return synthetic.refusal(Fault.PATH)
+        prefix, proxy = route
         if self._operator is not None and request.method in METHODS:
             await exchange.body.discard(self._discard)
             return await self._operator.answer(exchange, prefix, proxy)
@@ -59,8 +78,16 @@ class SiteHandler:
             return synthetic.error(404)
         return await self._static.answer(request, now.wall, now.monotonic)
 
-    def _route_for(self, path: bytes) -> Route:
-        for prefix, proxy in self._routes:
-            if is_below(path, prefix):
-                return prefix, proxy
-        return b"", None
+    def route_for(self, target: Target) -> Route | None:
+        """Who answers; None where that depends on whether an encoded slash separates segments:
+        nobody is to get past the rules of one route under the name of another."""
+        route = self._pick(target.path)
+        if target.separated is not None and self._pick(target.separated) is not route:
+            return None
+        return route
+
+    def _pick(self, path: bytes) -> Route:
+        for route in self._routes:
+            if is_below(path, route[0]):
+                return route
+        return _FILES

@@ -17,6 +17,7 @@ from edgebox.files.store import Docroot, FileStore
 from edgebox.handlers import synthetic
 from edgebox.handlers.variants import Look, Selected, Source, Variants
 from edgebox.http.dates import format_date
+from edgebox.http.faults import Fault
 from edgebox.http.headers import Field, Fields
 from edgebox.http.message import FileSlice, Request, Response
 from edgebox.http.mime import content_type
@@ -82,6 +83,9 @@ class Static:
                 known[need.key] = await self._store.find(*need.key, monotonic)
 
     def _answer(self, request: Request, now: int, look: Look) -> Response:
+        if request.target.separated is not None:
+            # To a file system it would be a separator, to who made the link part of a name.
+            return synthetic.refusal(Fault.PATH)
         if request.method == b"OPTIONS":
             return synthetic.options()
         if request.method not in (b"GET", b"HEAD"):

@@ -18,7 +18,7 @@ from edgebox.http.faults import Fault
 from edgebox.listen.connection import Connection
 from edgebox.send.framing import frame
 from edgebox.send.writer import Sent, Writer
-from edgebox.session.cycle import Service, serve_one
+from edgebox.session.cycle import Gone, Respond, Service, serve_one
 from edgebox.session.head import READ_SIZE, receive, receive_nowait
 
 LINGER_OCTETS = 1024 * 1024  # what is still read of a client that does not stop sending
@@ -28,13 +28,17 @@ Park = Callable[[Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """An answer to `head` of which the socket's buffer took only `sent` octets."""
+    """An answer to `head` of which the socket's buffer took only `sent` octets.
+
+    `member` is our part of its Cache-Status.
+    """
 
     head: bytes
     parts: Sequence[bytes]
     sent: int
     status: int
     keep_alive: bool
+    member: bytes
 
     def rest(self) -> list[memoryview]:
         skip, rest = self.sent, []
@@ -50,14 +54,25 @@ class Unsent:
 
 
 async def serve(
-    service: Service, conn: Connection, octets: bytes = b"", park: Park | None = None
+    service: Service,
+    conn: Connection,
+    octets: bytes = b"",
+    park: Park | None = None,
+    first: Respond | None = None,
 ) -> None:
-    """Serve `conn` until it ends or is parked. `octets` were read from it already."""
+    """Serve `conn` until it ends or is parked. `octets` were read from it already.
+
+    `first` has the answer to the first request, where it is not the service's to give; that
+    one began before.
+    """
     buffer = bytearray(octets)
     parked = False
     try:
         while buffer or await wait_request(service, conn, buffer):
-            turn = await serve_one(service, conn, buffer)
+            if first is None:
+                conn.began = trio.current_time()
+            turn = await serve_one(service, conn, buffer, first or service.respond)
+            first = None
             if turn.linger:
                 await linger(conn, service.rules.linger)
             if not turn.keep_alive:
@@ -104,11 +119,13 @@ async def linger(conn: Connection, seconds: float) -> None:
 async def finish(service: Service, conn: Connection, unsent: Unsent, park: Park) -> None:
     """Send the rest of an answer that the express lane began, then park `conn`."""
     parked = False
+    conn.began = trio.current_time()
     try:
         writer = Writer(conn, service.rules.send)
         outcome = await writer.send_rest(unsent.rest())
         sent = unsent.sent + writer.sent
-        service.note(conn, unsent.head, unsent.status, unsent.body_octets(sent), sent)
+        gone = Gone(unsent.status, unsent.body_octets(sent), sent, unsent.member)
+        service.note(conn, unsent.head, gone)
         if outcome is not Sent.WHOLE:
             service.recorder.cut(conn.peer, unsent.head, outcome)
         elif unsent.keep_alive:

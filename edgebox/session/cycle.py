@@ -22,9 +22,11 @@ from edgebox.http.gate import HeadLimits
 from edgebox.http.headers import Fields
 from edgebox.http.message import Response, Switched
 from edgebox.listen.connection import Connection
+from edgebox.observe.access_log import Asked, Entry, split_head
 from edgebox.observe.counters import Counters
 from edgebox.observe.hottest import url_of
 from edgebox.observe.kinds import kind_of
+from edgebox.observe.outcome import member_in
 from edgebox.observe.recorder import Recorder
 from edgebox.send.framing import frame, wants_keep_alive
 from edgebox.send.writer import SendLimits, Sent, Writer
@@ -53,6 +55,22 @@ class Rules:
     send: SendLimits
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An answer that went out: `octets` in all, `size` of them body.
+
+    `host` is whom the request was for, `member` our part of Cache-Status, both b"" where that
+    is not known; `asked` what an upstream had to do with it.
+    """
+
+    status: int
+    size: int
+    octets: int
+    member: bytes = b""
+    host: bytes = b""
+    asked: Asked = field(default_factory=Asked)
+
+
 @dataclass(slots=True)
 class Service:
     """What every session of a worker shares."""
@@ -65,12 +83,29 @@ class Service:
     draining: bool = False
     waiting: set[trio.CancelScope] = field(default_factory=set)
 
-    def note(
-        self, conn: Connection, head: bytes, status: int, body_octets: int, octets: int
-    ) -> None:
-        """Write down an answer to `head`: `octets` went out, `body_octets` of them body."""
-        self.recorder.record(conn.log_peer, head, status, body_octets)
-        self.counters.answered(status, octets)
+    def note(self, conn: Connection, head: bytes, gone: Gone) -> None:
+        """Write down an answer to `head`."""
+        self.counters.answered(gone.status, gone.octets)
+        if not (self.recorder.in_pieces or self.recorder.wants_entries):
+            return
+        now = trio.current_time()
+        gone.asked.end(now)
+        line, block = split_head(head)
+        self.recorder.record(
+            Entry(
+                line=line,
+                block=block,
+                status=gone.status,
+                size=gone.size,
+                octets=gone.octets,
+                peer=conn.peer,
+                host=gone.host,
+                member=gone.member,
+                seconds=now - conn.began,
+                requests=conn.requests,
+                asked=gone.asked,
+            )
+        )
 
     def drain(self) -> None:
         """The next answer on each connection is its last.
@@ -103,8 +138,10 @@ class Turn:
     linger: bool = False
 
 
-async def serve_one(service: Service, conn: Connection, buffer: bytearray) -> Turn:
-    """Answer the request whose first octets are in `buffer`."""
+async def serve_one(
+    service: Service, conn: Connection, buffer: bytearray, respond: Respond
+) -> Turn:
+    """Answer the request whose first octets are in `buffer`; `respond` has the answer."""
     octets = await read_head(conn, buffer, service.rules.head, service.rules.head_timeout)
     if octets is None:
         return Turn(False)
@@ -115,12 +152,13 @@ async def serve_one(service: Service, conn: Connection, buffer: bytearray) -> Tu
         return await _refuse(service, conn, received, octets)
     conn.requests += 1
     conn.active = service.epoch.number
-    return await _answer(service, conn, buffer, octets, received)
+    return await _answer(service, conn, buffer, octets, received, respond)
 
 
 async def _answer(
-    service: Service, conn: Connection, buffer: bytearray, octets: bytes, received: Received
-) -> Turn:
+    service: Service, conn: Connection, buffer: bytearray, octets: bytes, received: Received,
+    respond: Respond,
+) -> Turn:  # fmt: skip
     rules, request = service.rules, received.request
     body = BodyReader(conn, buffer, received, rules.body_rate, rules.body_window)
     answering = True
@@ -131,8 +169,9 @@ async def _answer(
             head = frame(Response(status, fields, forwarded=True), request.method, 1, True, b"")
             await Writer(conn, rules.send).send_rest((head.head,))
 
+    exchange = Exchange(request, body, conn.peer, send_interim)
     try:
-        response = await service.respond(Exchange(request, body, conn.peer, send_interim))
+        response = await respond(exchange)
     except BodyRefused as refused:
         if refused.fault is None:
             return Turn(False)
@@ -142,6 +181,7 @@ async def _answer(
         response = refusal(Fault.INTERNAL)
     finally:
         answering = False  # whoever still fetches for others has no word to this client
+        exchange.asked.settled = True
     wanted = wants_keep_alive(request.minor, request.headers.tokens(b"connection"))
     allowed = body.finished and not service.draining and conn.requests < rules.requests
     keep_alive = wanted and allowed
@@ -156,8 +196,9 @@ async def _answer(
     finally:
         with trio.move_on_after(CLEAN_UP, shield=True):
             await response.aclose()
-    body_octets = max(0, writer.sent - len(wire.head))
-    service.note(conn, octets, response.status, body_octets, writer.sent)
+    size, member = max(0, writer.sent - len(wire.head)), member_in(response.fields)
+    gone = Gone(response.status, size, writer.sent, member, request.host, exchange.asked)
+    service.note(conn, octets, gone)
     service.counters.served(kind_of(response), writer.sent, first, total)
     service.counters.hottest.note(url_of(request), 1, writer.sent)
     if sent is not Sent.WHOLE:
@@ -179,7 +220,7 @@ async def _refuse(service: Service, conn: Connection, fault: Fault, octets: byte
     wire = frame(response, method, 1, not fault.close, service.epoch.stamp)
     writer = Writer(conn, service.rules.send)
     sent = await writer.write(wire, response)
-    body_octets = max(0, writer.sent - len(wire.head))
-    service.note(conn, octets, response.status, body_octets, writer.sent)
+    size = max(0, writer.sent - len(wire.head))
+    service.note(conn, octets, Gone(response.status, size, writer.sent))
     keep_alive = wire.keep_alive and sent is Sent.WHOLE
     return Turn(keep_alive, linger=not keep_alive)

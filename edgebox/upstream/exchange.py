@@ -54,16 +54,28 @@ async def exchange(lease: Lease, outgoing: Outgoing, terms: Terms) -> Incoming |
     reads the request's body any more.
     """
     wire = lease.wire
-    reader = _HeadReader(wire, outgoing.method, terms.head_size)
-    upload: Upload | None = None
+    reader = HeadReader(wire, outgoing.method, terms.head_size)
     try:
-        pending = _send(wire, outgoing, terms)
-        if pending is None:
-            terms.head.begin(wire)
-        else:
-            pending.when_over = partial(terms.head.begin, wire)
-            terms.nursery.start_soon(pending.run)
-            upload = pending
+        upload = _send(wire, outgoing, terms)
+    except BaseException as reason:
+        lease.end(reusable=False)
+        if isinstance(reason, UpstreamError):
+            reason.unanswered = reason.resendable = True
+        raise
+    if upload is None:
+        terms.head.begin(wire)
+    else:
+        upload.when_over = partial(terms.head.begin, wire)
+        terms.nursery.start_soon(upload.run)
+    return await conclude(lease, outgoing, terms, reader, upload)
+
+
+async def conclude(
+    lease: Lease, outgoing: Outgoing, terms: Terms, reader: HeadReader, upload: Upload | None = None
+) -> Incoming | Tunnel:
+    """The second half of an exchange: the request is out, but for what `upload` sends."""
+    wire = lease.wire
+    try:
         try:
             reply = await _final(reader, outgoing, upload, terms.head)
         finally:
@@ -95,7 +107,7 @@ async def exchange(lease: Lease, outgoing: Outgoing, terms: Terms) -> Incoming |
 
 
 async def _final(
-    reader: _HeadReader, outgoing: Outgoing, upload: Upload | None, patience: Patience
+    reader: HeadReader, outgoing: Outgoing, upload: Upload | None, patience: Patience
 ) -> Reply:
     """The final response's head, or that of a 101 that was asked for."""
     for _ in range(MAX_INTERIM + 1):
@@ -136,17 +148,18 @@ def _send(wire: Wire, outgoing: Outgoing, terms: Terms) -> Upload | None:
     return Upload(wire, rest, body, outgoing.length, terms.body.seconds)
 
 
-class _HeadReader:
+class HeadReader:
     """Takes response heads off a wire. `heard`: anything came; `rest`: what followed."""
 
     __slots__ = ("_limit", "_method", "heard", "rest", "wire")
 
-    def __init__(self, wire: Wire, method: bytes, limit: int) -> None:
+    def __init__(self, wire: Wire, method: bytes, limit: int, octets: bytes = b"") -> None:
+        """`octets` came already."""
         self.wire = wire
         self._method = method
         self._limit = limit
-        self.heard = False
-        self.rest = b""
+        self.heard = bool(octets)
+        self.rest = octets
 
     async def read(self) -> Reply:
         """The next head. UpstreamError: RESET, BAD_RESPONSE."""

@@ -15,6 +15,7 @@ import trio
 
 from edgebox.config.upstreams import Upstream, UpstreamServer
 from edgebox.upstream.balance import make_balance
+from edgebox.upstream.brief import Brief
 from edgebox.upstream.connector import Connector, make_context
 from edgebox.upstream.dispatch import Dispatcher
 from edgebox.upstream.errors import UpstreamError
@@ -89,9 +90,42 @@ class UpstreamGroup:
         assert isinstance(answer, Incoming)  # a 101 that was not asked for is an error
         return answer
 
+    def fetch_nowait(self, head: bytes, key: bytes = b"") -> Brief | None:
+        """Send a GET, of which `head` is all there is; None where that needs waiting.
+
+        Then nothing was sent, or nothing that a server could have understood.
+        """
+        terms = self._terms
+        try:
+            server = self._dispatcher.acquire_nowait(key) if terms is not None else None
+        except UpstreamError:
+            return None
+        lease = server.lease_nowait() if server is not None else None
+        if terms is None or lease is None:
+            return None
+        try:
+            sent = lease.wire.send_nowait(head)
+        except OSError:
+            sent = 0
+        if sent < len(head):
+            lease.end(reusable=False)
+            return None
+        terms.head.begin(lease.wire)
+        return Brief(lease, terms)
+
+    @property
+    def closes(self) -> bool:
+        """Whether its servers are told to close each connection."""
+        return not self._config.keep_alive
+
     async def tunnel(self, outgoing: Outgoing, key: bytes = b"") -> Incoming | Tunnel:
         """Forward a request to switch to `outgoing.upgrade`; Incoming: the server would not."""
         return await self._forward(outgoing, key)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Their URLs, which are their names."""
+        return tuple(server.name for server in self._servers)
 
     def drain(self, server: str) -> None:
         """Send nothing new to the server with this URL. KeyError: there is none."""

@@ -9,7 +9,7 @@ anything is in doubt: octets beyond the body, a body cut off, a request not sent
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from edgebox.http.headers import Fields
 from edgebox.upstream.content import content_of
@@ -70,6 +70,13 @@ class Incoming:
     def reused(self) -> bool:
         """Whether the connection had served before."""
         return self._lease.reused
+
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Have `call` run when the last octet is here, or none will come; now if that is so."""
+        if self._lease.over:
+            call()
+        else:
+            self._lease.when_over = call
 
     @property
     def trailers(self) -> Fields:

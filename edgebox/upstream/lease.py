@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from edgebox.upstream.errors import UpstreamError
@@ -19,18 +20,24 @@ class Lessor(Protocol):
 
 
 class Lease:
-    """`wire` of `server`, until `end`. `reused`: it has carried an exchange before."""
+    """`wire` of `server`, until `end`. `reused`: it has carried an exchange before.
 
-    __slots__ = ("_over", "reused", "server", "wire")
+    `when_over` is called once, at the end.
+    """
+
+    __slots__ = ("over", "reused", "server", "when_over", "wire")
 
     def __init__(self, server: Lessor, wire: Wire, reused: bool) -> None:
         self.server = server
         self.wire = wire
         self.reused = reused
-        self._over = False
+        self.over = False
+        self.when_over: Callable[[], None] | None = None
 
     def end(self, reusable: bool) -> None:
         """Give the connection back, to be used again or to be closed; harmless once it was."""
-        if not self._over:
-            self._over = True
+        if not self.over:
+            self.over = True
             self.server.take_back(self.wire, reusable)
+            if self.when_over is not None:
+                self.when_over()

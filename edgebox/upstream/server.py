@@ -48,6 +48,7 @@ class Server:
     def __init__(self, member: Member, connector: Connector, rules: ServerRules, log: Log) -> None:
         self.name = str(member.origin)
         self.authority = member.origin.authority
+        self.tls = member.origin.tls
         self.weight = member.weight
         self.backup = member.backup
         self.connector = connector
@@ -78,6 +79,17 @@ class Server:
         """Undo `occupy`."""
         self.active -= 1
         self.when_changed()
+
+    def lease_nowait(self) -> Lease | None:
+        """A kept connection without TLS; after `occupy`, which it undoes where there is none."""
+        wire = None
+        if not self.tls:
+            wire = self._pool.take_nowait(trio.current_time())
+        if wire is None:
+            self.vacate()
+            return None
+        self._counts["reused"] += 1
+        return Lease(self, wire, reused=True)
 
     async def lease(self, fresh: bool) -> Lease:
         """A connection, kept or new; after `occupy`, which it undoes where it raises.
@@ -123,12 +135,16 @@ class Server:
 
     def drain(self) -> None:
         """Give it nothing new; what is in hand goes on."""
+        if not self.drained:
+            self._log("info", f"upstream {self.name} gets nothing new: an operator drains it")
         self.drained = True
         self._pool.clear()
         self.when_changed()
 
     def up(self) -> None:
         """Ask it again, and forget what spoke against it."""
+        if self.drained or self._health is not health.FINE:
+            self._log("info", f"upstream {self.name} is asked again: an operator brought it up")
         self.drained = False
         self._health = health.FINE
         self.when_changed()

@@ -60,6 +60,14 @@ class Wire:
         self._at_once += 1
         return data
 
+    def take(self) -> bytes:
+        """What the kernel says is there; b"" at the end. OSError as `receive`."""
+        self._at_once = 0
+        return self._recv(READ_SIZE)
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
     async def receive(self) -> bytes:
         """The next octets, b"" at the end.
 

@@ -61,8 +61,8 @@ class Rig:
 
         spool = Spool(SpoolRules(1000, self.tiers.room, overflow, Tally()))
         await spool.append(body)
-        arrival = Arrival(KEY, entry, spool, born, 32, lambda: False)
-        kept = await self.tiers.put(arrival)
+        arrival = Arrival(KEY, entry, born, 32, lambda: False)
+        kept = await self.tiers.put(arrival, spool)
         spool.end()
         await self.tiers.abandon(spool)
         if kept is not None and files:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from edgebox.cache.entry import StoredResponse
-from edgebox.cache.purges import MOST, Purge, RecentPurges, Scope, origin_of
+from edgebox.cache.purges import MOST, Purge, RecentPurges, Scope, banned, origin_of
 
 Keep = Callable[..., StoredResponse]
 HOUR = "Cache-Control: max-age=3600"
@@ -17,6 +17,14 @@ KEY = b"http://example.com/blog/1?a=b"
 @pytest.fixture(scope="module")
 def stored(keep: Keep) -> StoredResponse:
     return keep(HOUR, "Surrogate-Key: news front", 'Cache-Groups: "my group"')
+
+
+def test_a_ban_covers_what_its_rule_matches(stored: StoredResponse) -> None:
+    assert banned("path ~ ^/blog/ and status = 200").covers(KEY, stored)
+    assert not banned("path ~ ^/news/").covers(KEY, stored)
+    assert banned("path ~ ^/news/").may_cover(KEY)  # of an answer under way nothing is known
+    assert banned("host = x") == banned("host = x")
+    assert Purge(Scope.BAN, b"nonsense").covers(KEY, stored)
 
 
 @pytest.mark.parametrize(

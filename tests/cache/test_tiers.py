@@ -38,7 +38,7 @@ class Rig:
     ) -> None:
         spool = Spool(SpoolRules(1000, self.tiers.room, self.no_overflow, Tally()))
         await spool.append(body)
-        await self.tiers.put(Arrival(key, entry, spool, 0, most, lambda: False))
+        await self.tiers.put(Arrival(key, entry, 0, most, lambda: False), spool)
         spool.end()
 
     async def no_overflow(self) -> Overflow | None:
@@ -78,7 +78,7 @@ async def test_what_is_not_whole_in_ram_is_not_stored_without_a_disk(rig: Rig, k
     await spool.append(b"x" * 10)
     await anext(reader)
     await spool.append(b"x" * 10)
-    await rig.tiers.put(Arrival(KEY, keep(HOUR), spool, 0, 32, lambda: False))
+    await rig.tiers.put(Arrival(KEY, keep(HOUR), 0, 32, lambda: False), spool)
     assert rig.bodies() == []
 
 

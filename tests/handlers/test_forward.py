@@ -49,6 +49,7 @@ def test_the_app_learns_who_asked_for_what_and_by_which_way() -> None:
         (b"X-Forwarded-Proto", b"http"),
         (b"X-Forwarded-Host", b"example.com:81"),
         (b"Via", b"1.1 edgebox"),
+        (b"CDN-Loop", b"edgebox"),
     )
 
 
@@ -154,11 +155,32 @@ def test_networks(peer: bytes, inside: bool) -> None:
     assert contains(parse_networks(("127.0.0.0/8", "::1/128")), peer) is inside
 
 
+@pytest.mark.parametrize(
+    ("loop", "looping"),
+    [
+        ("edgebox", True),
+        ("a, edgebox;v=1 ;x, b", True),
+        ("edgebox2, a; by=edgebox", False),
+        ("", False),
+    ],
+)
+def test_loops_are_known_by_cdn_loop_too(loop: str, looping: bool) -> None:
+    assert is_looping(ask(f"CDN-Loop: {loop}"), b"edgebox") is looping
+
+
+def test_nobody_has_the_traces_of_a_loop_taken_off() -> None:
+    out = send(
+        ask("Connection: Via, CDN-Loop", "Via: 1.1 one", "CDN-Loop: one; v=1", "CDN-Loop: two")
+    )
+    assert out.all(b"via") == [b"1.1 one, 1.1 edgebox"]
+    assert out.all(b"cdn-loop") == [b"one; v=1, two, edgebox"]
+
+
 def test_a_unix_socket_is_no_stranger_only_where_this_machine_is_none() -> None:
     assert not contains(parse_networks(("192.0.2.0/24",)), b"unix:")
 
 
-names = st.sampled_from([*PROVENANCE, *HOP_BY_HOP, b"x-a", b"cookie", b"via", b"host"])
+names = st.sampled_from([*PROVENANCE, *HOP_BY_HOP, b"x-a", b"cookie", b"via", b"cdn-loop", b"host"])
 
 
 @given(st.lists(st.tuples(names, st.sampled_from([b"1", b"x-a", b"close, cookie", b"a;b"]))))
@@ -166,7 +188,7 @@ def test_nothing_of_one_hop_ever_goes_out(fields: list[tuple[bytes, bytes]]) -> 
     request = Request(b"GET", Target(b"/", b"/", b"/"), b"h", Headers(fields))
     out = send(request)
     nominated = set(request.headers.tokens(b"connection"))
-    ours = {b"host", b"via", b"x-forwarded-for", b"forwarded", b"x-forwarded-proto",
+    ours = {b"host", b"via", b"cdn-loop", b"x-forwarded-for", b"forwarded", b"x-forwarded-proto",
             b"x-forwarded-host"}  # fmt: skip
     for name, _ in out:
         assert name.lower() not in HOP_BY_HOP

@@ -57,9 +57,10 @@ async def test_a_body_beyond_the_limit_gets_413() -> None:
 
 
 async def test_what_the_app_is_not_asked() -> None:
-    async with proxied(echo) as (server, origin):
+    async with proxied(echo, cache={"via": "box"}) as (server, origin):
         assert (await server.get("/", method="TRACE")).status == 405
-        assert (await server.get("/", "Via: 1.1 edgebox")).status == 508
+        assert (await server.get("/", "Via: 1.1 box")).status == 508
+        assert (await server.get("/", "CDN-Loop: box")).status == 508
         assert (await server.get("/", "Max-Forwards: 0", method="OPTIONS")).status == 204
         assert origin.calls == []
 

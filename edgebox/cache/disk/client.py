@@ -113,6 +113,12 @@ class DiskStore:
         store = self._store
         return store.purge(purge, now, durable=durable) if store else Outcome.DISABLED
 
+    def darken(self) -> None:
+        """A purge was missed: nothing is found before everything was purged."""
+        self._purges_missed += 1
+        if self._store:
+            self._store.darken()
+
     def statistics(self) -> DiskStatistics:
         store = self._store.statistics() if self._store else None
         return DiskStatistics(store, self._process, self._deaths, self._report)

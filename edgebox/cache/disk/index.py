@@ -192,5 +192,5 @@ def _condition(purge: Purge) -> tuple[str, list[bytes]]:
             return "kept WHERE key >= ? AND key < ?", [purge.value, beyond]
         case Kind.KEY:
             return "kept WHERE key = ?", [purge.value]
-        case Kind.EVERYTHING:
+        case Kind.EVERYTHING | Kind.BAN:  # of rules only the records themselves know
             return "kept WHERE 1", []

@@ -1,9 +1,9 @@
 """What a purge is about, and what it makes of a stored response. Pure.
 
-A purge names responses by key, prefix of the key, tag, group within an origin, or all, and
-removes them, makes them stale, or has them validated before any further use. Which ones it
-concerns in time is told by marks, not by clocks: `tick` is the store's mark from the purge on,
-and a response is concerned if its fetch began at a lesser one.
+A purge names responses by key, prefix of the key, tag, group within an origin, a rule that they
+match, or all, and removes them, makes them stale, or has them validated before any further use.
+Which ones it concerns in time is told by marks, not by clocks: `tick` is the store's mark from
+the purge on, and a response is concerned if its fetch began at a lesser one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import Enum, IntEnum
 from msgspec import Struct
 
 from edgebox.cache.answer import Instant
+from edgebox.cache.bans import Ban, maybe_ban
 from edgebox.cache.entry import StoredResponse
 
 
@@ -23,6 +24,7 @@ class Kind(Enum):
     TAG = "tag"  # a word of Surrogate-Key
     GROUP = "group"  # of Cache-Groups, within `origin`
     EVERYTHING = "everything"
+    BAN = "ban"  # a rule, as `cache/bans` has it
 
 
 class Mode(IntEnum):
@@ -65,6 +67,13 @@ def covers(purge: Purge, key: bytes, entry: StoredResponse) -> bool:
             return purge.value in entry.tags
         case Kind.GROUP:
             return purge.value in entry.groups and purge.origin == origin_of(key)
+        case Kind.BAN:
+            return _bans(maybe_ban(purge.value), key, entry)
+
+
+def _bans(ban: Ban | None, key: bytes, entry: StoredResponse) -> bool:
+    """What cannot be read may have been about anything."""
+    return ban is None or ban.matches(key, entry)
 
 
 def origin_of(key: bytes) -> bytes:
@@ -99,6 +108,7 @@ class PurgeSet:
         self._keys: _Named = {}
         self._tags: _Named = {}
         self._groups: _Named = {}
+        self._bans: dict[tuple[Mode, bytes], tuple[Purge, Ban | None]] = {}
         self._size = 0
 
     def __len__(self) -> int:
@@ -119,6 +129,8 @@ class PurgeSet:
             case Kind.GROUP:
                 name = purge.origin + b" " + purge.value
                 self._groups.setdefault(name, {})[purge.mode] = purge
+            case Kind.BAN:
+                self._bans[purge.mode, purge.value] = purge, maybe_ban(purge.value)
 
     def concerning(self, key: bytes, entry: StoredResponse, born: int) -> list[Purge]:
         """Those that cover a response and came after the mark `born`."""
@@ -130,6 +142,8 @@ class PurgeSet:
         # Lists, since another thread may be adding.
         found = [purge for purges in named if purges for purge in list(purges.values())]
         found += [p for p in list(self._prefixes.values()) if key.startswith(p.value)]
+        bans = [(p, ban) for p, ban in list(self._bans.values()) if p.tick > born]
+        found += [p for p, ban in bans if _bans(ban, key, entry)]
         return [purge for purge in found if purge.tick > born]
 
 

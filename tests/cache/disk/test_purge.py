@@ -38,6 +38,9 @@ def entry(keep: Keep) -> StoredResponse:
         (Kind.GROUP, b"scripts", b"http://example.com/news", False),
         (Kind.GROUP, b"scripts", b"https://example.com", False),
         (Kind.GROUP, b"news", b"http://example.com", False),
+        (Kind.BAN, b"path ~ ^/news/", b"", True),
+        (Kind.BAN, b"path ~ ^/sport/", b"", False),
+        (Kind.BAN, b"what another version wrote", b"", True),
     ],
 )
 def test_what_each_kind_covers(
