@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from edgebox.cli.control import NoServer, connect, socket_option
 from edgebox.cli.operate import operate, split_url
 from edgebox.cli.options import config_option, load_or_exit, server_option
 
@@ -35,6 +36,7 @@ _STATUS = re.compile(r"HTTP/[0-9.]+ ([0-9]{3})\b")
 )
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @config_option
+@socket_option
 @server_option
 def explain(
     url: str,
@@ -42,6 +44,7 @@ def explain(
     response: Path | None,
     as_json: bool,
     config: Path | None,
+    socket_path: str | None,
     server: str | None,
 ) -> None:
     """Show what is stored for a URL, whether it would be used, until when, and by which rule.
@@ -53,11 +56,31 @@ def explain(
         told = _judge(url, fields, response, config)
         lines = _tell_answer(told)
     else:
-        host, target = split_url(url)
-        address = server or load_or_exit(config)[0].server.listen[0]
-        told = operate(address, "EXPLAIN", target, {"Host": host} | dict(fields))
+        told = _ask(url, fields, config, socket_path, server)
         lines = _tell_stored(told)
     click.echo(json.dumps(told, indent=2) if as_json else "\n".join(lines))
+
+
+def _ask(
+    url: str,
+    fields: list[tuple[str, str]],
+    config: Path | None,
+    socket_path: str | None,
+    server: str | None,
+) -> dict[str, Any]:
+    """What the running server says: over its control socket, else by HTTP."""
+    host, target = split_url(url)
+    if server is None:
+        try:
+            with connect(socket_path, config) as client:
+                told = client.ask("explain", url=f"http://{host}{target}", headers=dict(fields))
+                del told["ok"]
+                return told
+        except NoServer:
+            if socket_path is not None:
+                raise
+    address = server or load_or_exit(config)[0].server.listen[0]
+    return operate(address, "EXPLAIN", target, {"Host": host} | dict(fields))
 
 
 def _judge(
@@ -138,6 +161,9 @@ def _tell_stored(told: dict[str, Any]) -> Iterator[str]:
     yield f"key       {told['key']}"
     yield f"now       {decision['serve']}: {decision['text']} ({decision['source']})"
     yield f"stored    {told['stored']} variant{'s' * (told['stored'] != 1)}"
+    if len(workers := told.get("stored_by_worker", {})) > 1:
+        others = ", ".join(f"worker {slot} {count}" for slot, count in workers.items())
+        yield f"workers   this is worker {told['worker']}; stored: {others}"
     for number, variant in enumerate(told["variants"], 1):
         yield ""
         mark = "  fits" if variant["chosen"] else ""

@@ -26,11 +26,20 @@ VERBS = {
     "serve": Verb("edgebox.cli.serve:serve", "Serve sites until told to stop."),
     "check": Verb("edgebox.cli.check:check", "Tell everything that is wrong with a configuration."),
     "plan": Verb("edgebox.cli.plan:plan", "Show how the server is sized for this machine."),
+    "status": Verb("edgebox.cli.status:status", "Show how the running server is."),
+    "top": Verb("edgebox.cli.top:top", "Watch the running server, full-screen."),
+    "stats": Verb("edgebox.cli.stats:stats", "Print every number of the running server."),
+    "log": Verb("edgebox.cli.log:log", "Show answers of the running server as they go out."),
+    "reload": Verb("edgebox.cli.reload:reload", "Have the server take up its changed file."),
+    "upgrade": Verb("edgebox.cli.upgrade:upgrade", "Have the server take up the installed code."),
+    "upstream": Verb("edgebox.cli.upstream:upstream", "Show app servers, drain one, bring it up."),
     "purge": Verb("edgebox.cli.purge:purge", "Have the running cache forget something."),
+    "ban": Verb("edgebox.cli.ban:ban", "Have the cache forget what a rule matches."),
     "explain": Verb("edgebox.cli.explain:explain", "Show what the cache makes of a URL, and why."),
     "precompress": Verb(
         "edgebox.cli.precompress:precompress", "Fill the compression cache ahead of time."
     ),
+    "bench": Verb("edgebox.cli.bench:bench", "Measure how fast a server answers, as ab does."),
     "config-schema": Verb(
         "edgebox.cli.config_schema:config_schema", "Print the JSON Schema of edgebox.toml."
     ),

@@ -1,11 +1,17 @@
-"""`edgebox purge`: has the running server forget what it stored."""
+"""`edgebox purge`: has the running server forget what it stored.
+
+Over the control socket, where there is one; else, or where --server says so, by HTTP.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
+from edgebox.cli.control import NoServer, connect, socket_option
 from edgebox.cli.operate import operate, split_url
 from edgebox.cli.options import config_option, load_or_exit, server_option
 
@@ -17,6 +23,7 @@ from edgebox.cli.options import config_option, load_or_exit, server_option
 @click.option("--all", "everything", is_flag=True, help="All there is.")
 @click.option("--soft", is_flag=True, help="Stale from now on, not gone.")
 @config_option
+@socket_option
 @server_option
 def purge(
     urls: tuple[str, ...],
@@ -25,28 +32,54 @@ def purge(
     everything: bool,
     soft: bool,
     config: Path | None,
+    socket_path: str | None,
     server: str | None,
 ) -> None:
     """Have the running server forget URLs, with all their variants, or more.
 
-    Tells how many stored answers that concerned.
+    Tells how many stored answers that concerned, in the RAM of all workers.
     """
+    if not (urls or prefixes or tags or everything):
+        raise click.UsageError("say what: a URL, --prefix, --tag or --all")
+    order: dict[str, object] = {
+        "urls": [_whole(url) for url in urls],
+        "prefixes": [_whole(url) for url in prefixes],
+        "tags": tags,
+        "everything": everything,
+        "soft": soft,
+    }
+    if server is None:
+        try:
+            with connect(socket_path, config) as client:
+                count = client.ask("purge", **order)["purged"]
+        except NoServer:
+            if socket_path is not None:
+                raise
+            count = _purge_by_http(load_or_exit(config)[0].server.listen[0], order)
+    else:
+        count = _purge_by_http(server, order)
+    click.echo(f"{count} purged")
+
+
+def _whole(url: str) -> str:
+    """A URL as clients send it."""
+    host, target = split_url(url)
+    return f"http://{host}{target}"
+
+
+def _purge_by_http(address: str, order: Mapping[str, Any]) -> int:
     orders: list[tuple[str, dict[str, str]]] = []
-    for url in urls:
+    for url in order["urls"]:
         host, target = split_url(url)
         orders.append((target, {"Host": host}))
-    for url in prefixes:
+    for url in order["prefixes"]:
         host, target = split_url(url)
         orders.append((target.removesuffix("*") + "*", {"Host": host}))
-    if tags:
-        orders.append(("/", {"Host": "localhost", "Surrogate-Key": " ".join(tags)}))
-    if everything:
+    if order["tags"]:
+        orders.append(("/", {"Host": "localhost", "Surrogate-Key": " ".join(order["tags"])}))
+    if order["everything"]:
         orders.append(("/", {"Host": "localhost", "Purge-Scope": "everything"}))
-    if not orders:
-        raise click.UsageError("say what: a URL, --prefix, --tag or --all")
-    address = server or load_or_exit(config)[0].server.listen[0]
-    mode = {"Purge-Mode": "soft"} if soft else {}
-    count = sum(
+    mode = {"Purge-Mode": "soft"} if order["soft"] else {}
+    return sum(
         operate(address, "PURGE", target, fields | mode)["purged"] for target, fields in orders
     )
-    click.echo(f"{count} purged")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import resource
-import socket
 import sys
-from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from msgspec.structs import replace
 
 from edgebox.cli.options import config_option, load_or_exit
+from edgebox.config.load import find_config, load
 from edgebox.config.schema import Config, Route
-from edgebox.config.settle import look_at_machine, settle
 from edgebox.config.upstream_checks import wrong_origin
-from edgebox.listen.sockets import ListenError, address_of, bind, close_listener
 
 
 @click.command()
@@ -36,6 +34,13 @@ from edgebox.listen.sockets import ListenError, address_of, bind, close_listener
     metavar="HOST:PORT",
     help="Listen here instead of where the file says; may be repeated.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 32),
+    default=None,
+    metavar="N",
+    help="So many processes serve, instead of what the file or the plan says.",
+)
 @click.option("--access-log", default=None, metavar="PATH|-|off", help="Where requests are logged.")
 def serve(
     config: Path | None,
@@ -43,65 +48,73 @@ def serve(
     upstream: str | None,
     listen: tuple[str, ...],
     access_log: str | None,
+    workers: int | None,
 ) -> None:
-    """Serve until told to stop: SIGTERM at once, SIGQUIT when all are answered."""
+    """Serve until told to stop: SIGTERM at once, SIGQUIT when all are answered.
+
+    SIGHUP takes up the file as it is then, with these same options.
+    """
+    flags = Flags(root and root.absolute(), upstream, listen, access_log, workers)
     asked, _ = load_or_exit(config)
     if upstream is not None and (problem := wrong_origin(upstream)):
         raise click.BadParameter(problem, param_hint="--upstream")
     if upstream is not None and root is not None:
         raise click.UsageError("--root and --upstream both claim every path: use edgebox.toml")
     raise_descriptor_limit()
-    settled = settle(with_flags(asked, root, upstream, listen, access_log), look_at_machine())
-    with ExitStack() as stack:
-        try:
-            listeners = bind_all(settled, stack)
-            # After the arguments are known to be good: trio and the rooms take a moment.
-            from edgebox.ops.worker import run_worker
+    first = [with_flags(asked, flags)]
 
-            addresses = " ".join(address_of(sock) for sock in listeners)
-            run_worker(settled, listeners, lambda: click.echo(f"edgebox: ready on {addresses}"))
-        except (ListenError, OSError, RuntimeError) as problem:
-            click.echo(f"edgebox: {problem}", err=True)
-            sys.exit(1)
+    def read() -> Config:
+        if first:
+            return first.pop()
+        path = find_config(config)
+        return with_flags(Config() if path is None else load(path), flags)
+
+    def announce(addresses: list[str]) -> None:
+        click.echo(f"edgebox: ready on {' '.join(addresses)}")
+
+    # After the arguments are known to be good: the parts take a moment.
+    from edgebox.ops.succession import REASONS
+    from edgebox.ops.supervisor import StartError, Supervisor
+
+    try:
+        Supervisor(read, announce).run()
+    except (StartError, *REASONS) as problem:
+        click.echo(f"edgebox: {problem}", err=True)
+        sys.exit(1)
 
 
-def with_flags(
-    config: Config,
-    root: Path | None,
-    upstream: str | None,
-    listen: tuple[str, ...],
-    access_log: str | None,
-) -> Config:
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the command line says instead of the file; None and () say nothing."""
+
+    root: Path | None = None
+    upstream: str | None = None
+    listen: tuple[str, ...] = ()
+    access_log: str | None = None
+    workers: int | None = None
+
+
+def with_flags(config: Config, flags: Flags) -> Config:
     """`config` with what the command line says instead."""
-    if root is not None:
-        site = replace(
-            config.site[0], hosts=("*",), root=str(root.absolute()), error_pages={}, route=()
-        )
+    if flags.root is not None:
+        site = replace(config.site[0], hosts=("*",), root=str(flags.root), error_pages={}, route=())
         config = replace(config, site=(site,))
-    if upstream is not None:
+    if flags.upstream is not None:
         site = replace(
             config.site[0],
             hosts=("*",),
             root="",
             error_pages={},
-            route=(Route(upstream=upstream),),
+            route=(Route(upstream=flags.upstream),),
         )
         config = replace(config, site=(site,))
-    if listen:
-        config = replace(config, server=replace(config.server, listen=listen))
-    if access_log is not None:
-        config = replace(config, log=replace(config.log, access=access_log))
+    if flags.listen:
+        config = replace(config, server=replace(config.server, listen=flags.listen))
+    if flags.workers is not None:
+        config = replace(config, server=replace(config.server, workers=flags.workers))
+    if flags.access_log is not None:
+        config = replace(config, log=replace(config.log, access=flags.access_log))
     return config
-
-
-def bind_all(config: Config, stack: ExitStack) -> list[socket.socket]:
-    """The listening sockets, closed with `stack`. Raises ListenError."""
-    listeners = []
-    for address in config.server.listen:
-        sock = bind(address, config.server.backlog or 1)
-        stack.callback(close_listener, sock)
-        listeners.append(sock)
-    return listeners
 
 
 def raise_descriptor_limit() -> None:

@@ -20,10 +20,13 @@ class Docroot(NamedTuple):
 
     The path itself may be or hold symlinks; it is resolved anew at each look, so a
     deploy that flips one takes effect. A tuple, since it is hashed for every request.
+
+    `sealed`: the files are ours, each with a seal behind its content (`files/seal`).
     """
 
     root: bytes
     symlinks: Symlinks = "within-root"
+    sealed: bool = False
 
 
 class Missing(Enum):
@@ -65,7 +68,7 @@ class OpenFile:
     are used on it, so holders do not disturb each other.
     """
 
-    __slots__ = ("_fd", "_holders")
+    __slots__ = ("__weakref__", "_fd", "_holders")
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -102,7 +105,7 @@ class FileEntry:
 
     `content` holds its octets when it is in the working set; `file` is an open
     descriptor when it is too large for that. One of the two is always there for
-    an entry that `FileStore.find*` returned.
+    an entry that `FileStore.find*` returned. `tail`: octets of the file behind the content.
     """
 
     path: bytes
@@ -112,10 +115,12 @@ class FileEntry:
     content: bytes | None = None
     file: OpenFile | None = None
     coding: bytes = b""  # content coding of a compressed variant, b"" for the file itself
+    tail: int = 0
 
     @property
     def size(self) -> int:
-        return self.identity.size
+        """Octets of content."""
+        return self.identity.size - self.tail
 
     @property
     def mtime(self) -> int:

@@ -8,6 +8,7 @@ the ledger. Whether a record is still true is not decided here.
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -85,6 +86,15 @@ class Holdings:
         for key, record in self._open.peek_items():
             if not record.coverage.alive or now - record.used_at > _IDLE:
                 self.discard(key)
+
+    def hottest(self, count: int) -> list[Key]:
+        """Files, by when they were used last, the latest first."""
+        files = (
+            (record.used_at, key)
+            for key, record in self._records.peek_present()
+            if isinstance(record.found, FileEntry)
+        )
+        return [key for _, key in heapq.nlargest(count, files, key=lambda item: item[0])]
 
     def clear(self) -> None:
         self._records.clear()

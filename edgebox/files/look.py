@@ -10,12 +10,16 @@ import os
 import time
 from hashlib import blake2b
 from typing import NamedTuple
+from zlib import crc32
 
+from edgebox.files import seal
 from edgebox.files.entry import Docroot, FileEntry, Found, Identity, Missing, OpenFile
 from edgebox.files.opener import Opened, open_file
 from edgebox.files.residency import read_blocking, resident_read
 from edgebox.files.statcache import TICK, unsettled_for
 from edgebox.http.dates import format_date
+
+_PIECE = 256 * 1024
 
 
 class Sight(NamedTuple):
@@ -49,9 +53,15 @@ def _look_once(docroot: Docroot, path: bytes, object_size: int, nowait: bool) ->
         return None if opened is None else Sight(opened)
     identity = Identity.of(opened.status)
     unsettled = unsettled_for(identity, wall_ns)
+    # An empty one is a mark, and bears no seal.
+    tail = seal.SIZE if docroot.sealed and identity.size else 0
     if identity.size > object_size:
         file = OpenFile(opened.fd)
-        return Sight(_describe(path, identity, wall_ns, unsettled, file), unsettled)
+        if tail and nowait:
+            return None
+        if tail and not _is_right(file.fileno(), path, identity.size):
+            return Sight(Missing.NOT_FOUND, unsettled)
+        return Sight(_describe(path, identity, wall_ns, unsettled, file, tail), unsettled)
     try:
         content = (resident_read if nowait else read_blocking)(opened.fd, 0, identity.size)
         if content is None:
@@ -65,11 +75,33 @@ def _look_once(docroot: Docroot, path: bytes, object_size: int, nowait: bool) ->
         return Sight(Missing.IO_ERROR, steady=False)
     if not steady:
         unsettled = max(unsettled, TICK)
-    return Sight(_describe(path, identity, wall_ns, unsettled, content), unsettled, steady)
+    if tail and (content := seal.maybe_open(path, content)) is None:
+        return Sight(Missing.NOT_FOUND, unsettled, steady)
+    return Sight(_describe(path, identity, wall_ns, unsettled, content, tail), unsettled, steady)
+
+
+def _is_right(fd: int, name: bytes, size: int) -> bool:
+    """Whether all of a sealed file is as it was written. To be run in a thread."""
+    checksum, position, end = seal.begin(name), 0, size - seal.SIZE
+    try:
+        while position < end:
+            piece = os.pread(fd, min(_PIECE, end - position), position)
+            if not piece:
+                return False
+            checksum = crc32(piece, checksum)
+            position += len(piece)
+        return seal.is_right(checksum, os.pread(fd, seal.SIZE, max(end, 0)))
+    except OSError:
+        return False
 
 
 def _describe(
-    path: bytes, identity: Identity, wall_ns: int, unsettled: float, body: bytes | OpenFile
+    path: bytes,
+    identity: Identity,
+    wall_ns: int,
+    unsettled: float,
+    body: bytes | OpenFile,
+    tail: int,
 ) -> FileEntry:
     # RFC 9110 §8.8.2.1: a time of change in the future is told as the present.
     modified = min(identity.mtime_ns, wall_ns) // 1_000_000_000
@@ -80,6 +112,7 @@ def _describe(
         format_date(modified),
         content=body if isinstance(body, bytes) else None,
         file=body if isinstance(body, OpenFile) else None,
+        tail=tail,
     )
 
 

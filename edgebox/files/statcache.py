@@ -166,6 +166,10 @@ class StatCache:
             for key, record in records:
                 self._on_drop(key, record, Dropped.ON_DEMAND)
 
+    def peek_present(self) -> list[tuple[Key, Record]]:
+        """All paths that gave something."""
+        return self._present.peek_items()
+
     def sizes(self) -> tuple[int, int]:
         """How many paths that gave something are remembered, and how many that did not."""
         return len(self._present), len(self._absent)

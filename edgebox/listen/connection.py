@@ -15,10 +15,11 @@ class Connection:
 
     `peer` is its address as text octets, `log_peer` the piece of a log line made of it;
     `requests` how many it has made; `active` the epoch number in which it last did
-    something. `recv(n, flags)` and `send(data, flags)` never block when given MSG_DONTWAIT.
+    something; `began` when a task took up the request in hand, by trio's clock. `recv(n, flags)`
+    and `send(data, flags)` never block when given MSG_DONTWAIT.
     """
 
-    __slots__ = ("active", "log_peer", "peer", "recv", "requests", "send", "sock")
+    __slots__ = ("active", "began", "log_peer", "peer", "recv", "requests", "send", "sock")
 
     def __init__(self, sock: socket.SocketType, peer: bytes, log_peer: bytes, active: int) -> None:
         self.sock = sock
@@ -28,6 +29,7 @@ class Connection:
         self.log_peer = log_peer
         self.requests = 0
         self.active = active
+        self.began = 0.0
 
     def close(self) -> None:
         """Close the socket; harmless when it is closed already."""

@@ -1,8 +1,12 @@
-"""Listening sockets: bound from an address as the configuration writes it.
+"""Listening sockets: bound from an address as the configuration writes it, or adopted.
 
 Options set here are inherited by what is accepted, which saves two system calls a
 connection: TCP_NODELAY, and TCP_DEFER_ACCEPT (Linux's form of an accept filter, so
 that the request is there when accept returns).
+
+An address is taken by a first socket that shares it with nobody, so that a second server
+on the same port is an error as ever; then it admits others of ours (SO_REUSEPORT), one for
+each worker, among which the kernel spreads connections.
 """
 
 from __future__ import annotations
@@ -36,6 +40,47 @@ def bind(address: str, backlog: int) -> socket.socket:
         raise ListenError(f"cannot listen on {address}: {reason}") from problem
 
 
+def bind_beside(first: socket.socket, backlog: int) -> socket.socket:
+    """Another socket on the TCP address of `first`, from `bind`, that takes a part of its load.
+
+    Raises ListenError.
+    """
+    sock = socket.socket(first.family, socket.SOCK_STREAM)
+    try:
+        _set_options(sock)
+        if first.family == socket.AF_INET6:
+            dual = first.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, dual)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind(first.getsockname())
+        sock.listen(backlog)
+    except OSError as problem:
+        sock.close()
+        raise ListenError(
+            f"cannot listen on {address_of(first)} once more: {problem.strerror}"
+        ) from problem
+    return sock
+
+
+def adopt(fd: int) -> socket.socket:
+    """The listening socket that was inherited as `fd`. Raises ListenError if it is none."""
+    try:
+        sock = socket.socket(fileno=fd)
+    except OSError as problem:
+        raise ListenError(f"cannot listen on descriptor {fd}: {problem.strerror}") from problem
+    try:
+        if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            raise ListenError(f"cannot listen on descriptor {fd}: not a listening socket")
+        if sock.family != socket.AF_UNIX:
+            _set_options(sock)
+        sock.setblocking(False)
+        sock.set_inheritable(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 def split_address(address: str) -> tuple[str, int]:
     """("HOST", PORT) from "HOST:PORT" or "[IPV6]:PORT"; an empty host is every address."""
     host, colon, port = address.rpartition(":")
@@ -57,18 +102,23 @@ def _bind_tcp(host: str, port: int, backlog: int) -> socket.socket:
         family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _set_options(sock)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFER_SECONDS)
-        sock.bind((host, port))
+        sock.bind((host, port))  # alone: nobody else may listen here ...
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # ... but `bind_beside`
         sock.listen(backlog)
-        sock.setblocking(False)
     except BaseException:
         sock.close()
         raise
     return sock
+
+
+def _set_options(sock: socket.socket) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFER_SECONDS)
 
 
 def _bind_unix(path: str, backlog: int) -> socket.socket:

@@ -25,7 +25,9 @@ from edgebox.files.store import FileStore
 from edgebox.handlers.accel import Accel
 from edgebox.handlers.forward import SUPPLIED, ForwardRules, parse_networks
 from edgebox.handlers.operator import Operator
-from edgebox.handlers.proxy import Proxy, ProxyRules
+from edgebox.handlers.proxy import Proxy
+from edgebox.handlers.rules import ProxyRules
+from edgebox.http.tracing import TracingRules
 from edgebox.memory.workingset import WorkingSet
 from edgebox.observe.error_log import ErrorLog
 from edgebox.ops.policies import cache_rules, coding_rules, key_rules
@@ -69,6 +71,11 @@ class Caching:
                 await nursery.start(group.run)
             task_status.started()
 
+    @property
+    def groups(self) -> dict[str, UpstreamGroup]:
+        """Those that some route is passed to, by name."""
+        return self._groups
+
     def close(self) -> None:
         """When nothing is served any more."""
         if self._disk is not None:
@@ -81,12 +88,15 @@ class Caching:
         if route.host == "upstream":
             first = self._upstream(route.upstream).servers[0]
             host = parse_origin(first if isinstance(first, str) else first.url).authority.encode()
+        assert cache.via is not None  # settled
         forward = ForwardRules(
-            cache.name.encode(), parse_networks(cache.trusted_proxies), host=host
+            cache.via.encode(), parse_networks(cache.trusted_proxies), host=host
         )
         docroot = Docroot(os.fsencode(route.accel)) if route.accel else None
         accel = Accel(docroot, store, lambda: self._epoch.moment, self._errors)
-        rules = ProxyRules(forward, self._policy(route), route.body_size, accel)
+        log = self._config.log
+        tracing = TracingRules(log.request_id, span=log.trace == "span")
+        rules = ProxyRules(forward, self._policy(route), route.body_size, accel, tracing)
         return Proxy(rules, self._group(route.upstream), self.engine, self._errors)
 
     def statistics(self) -> dict[str, object]:

@@ -19,7 +19,7 @@ def make_router(
 ) -> Router[SiteHandler]:
     """A router over all sites."""
     directory = config.compression.dir if config.compression.enabled else None
-    cache = Docroot(os.fsencode(directory), "never") if directory else None
+    cache = Docroot(os.fsencode(directory), "never", sealed=True) if directory else None
     variants = Variants(config.compression, cache, client)
 
     def make_site(site: Site) -> SiteHandler:

@@ -5,10 +5,12 @@ This is the only place that knows every room. It imports neither click nor rich.
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 import trio
@@ -22,18 +24,32 @@ from edgebox.files.compression.client import CompressionClient
 from edgebox.files.store import FileStore
 from edgebox.handlers import synthetic
 from edgebox.handlers.exchange import Exchange
+from edgebox.handlers.relay import Relay
 from edgebox.http.gate import HeadLimits
 from edgebox.http.message import Request, Response
 from edgebox.listen.admission import Admission
+from edgebox.listen.unsent import bound_unsent
 from edgebox.memory.ledger import Ledger
 from edgebox.memory.workingset import WorkingSet
-from edgebox.observe.access_log import FORMATS
 from edgebox.observe.counters import Counters
-from edgebox.observe.error_log import ErrorLog
+from edgebox.observe.error_log import ErrorLog, reaches_journal
+from edgebox.observe.log_format import make_format
+from edgebox.observe.pages import Pages, Slot
+from edgebox.observe.query import compile_query
 from edgebox.observe.recorder import Recorder
 from edgebox.observe.sink import Sink
+from edgebox.observe.syslog import severity_of
+from edgebox.ops import warm
 from edgebox.ops.caching import Caching
+from edgebox.ops.jsonlines import Message
+from edgebox.ops.onlookers import Onlookers
+from edgebox.ops.publishing import Parts, Publisher
+from edgebox.ops.resizing import Resizer
 from edgebox.ops.sites import make_router
+from edgebox.ops.sorts import Sorter
+from edgebox.ops.verbs import Verbs
+from edgebox.ops.wire import Wire
+from edgebox.plan.assumptions import SEND_BUFFER
 from edgebox.send.writer import SendLimits
 from edgebox.session.cycle import Rules, Service
 from edgebox.session.tasks import TaskPerConnection
@@ -41,6 +57,20 @@ from edgebox.session.tasks import TaskPerConnection
 MIB = 1024 * 1024
 HEADS = 4 * MIB  # header blocks that the lane remembers: some 5,000 browsers'
 ANSWERS = 32 * MIB  # what it renders within one second
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What ties a worker to its supervisor: the wire and what came over it already, the pages
+    and which slot in them is its own, the file where it leaves its hot paths, and where the
+    status page is asked for."""
+
+    wire: socket.socket
+    early: bytes
+    pages: Pages
+    slot: int
+    warm: int
+    status: Sequence[socket.socket] = ()
 
 
 class Worker:
@@ -55,15 +85,24 @@ class Worker:
         self._config = config
         self._sinks = [
             Sink(log.access, 1, log.backlog),
-            Sink(log.error, 2, log.backlog),
+            Sink(log.error, 2, log.backlog, "error", severity_of),
         ]
         for sink in self._sinks:
             stack.callback(sink.close)
-        self.errors = ErrorLog(self._sinks[1], log.level)
-        recorder = Recorder(self._sinks[0], FORMATS[log.format](), self.errors)
+        journal = log.error == "-" and reaches_journal(2, os.environ)
+        self.errors = ErrorLog(self._sinks[1], log.level, journal)
+        recorder = Recorder(
+            self._sinks[0],
+            make_format(log.format, {"hostname": socket.gethostname(), "pid": str(os.getpid())}),
+            self.errors,
+            compile_query(log.only) if log.only else None,
+            log.sample,
+        )
         self.epoch = Epoch(config.server.name.encode())
         self.ledger = Ledger(_budget(config))
-        self._working_set = WorkingSet(config.files.working_set or 0, self.ledger)
+        self._working_set = WorkingSet(
+            config.files.working_set or 0, self.ledger, sort=Sorter(config)
+        )
         self.store = FileStore(config.files, self._working_set, self.epoch.forget, self.errors)
         stack.callback(self.store.close)
         self._compression = self._make_compression(config)
@@ -91,7 +130,7 @@ class Worker:
             return TaskPerConnection(self.service, self.admission)
         memory = Memory(self.ledger, HEADS, ANSWERS)
         self.ledger.account("header lines").charge(LINES)  # held for them from the start
-        lane = Lane(self.service, memory, self.admission, self._respond_nowait)
+        lane = Lane(self.service, memory, self.admission, self._respond_nowait, self._relay_nowait)
         self.caching.engine.sees = lane.sees
         return lane
 
@@ -107,28 +146,88 @@ class Worker:
             return synthetic.error(404)
         return site.answer_nowait(request, self.epoch.moment)
 
+    def _relay_nowait(self, request: Request, block: bytes, peer: bytes) -> Relay | None:
+        site = self._router.pick(request.host)
+        return site.relay_nowait(request, block, peer) if site is not None else None
+
     def _turn(self) -> None:
         self._working_set.yield_room()
         self.service.recorder.turn(self.epoch.now)
         self._sinks[1].flush()
 
-    async def run(self, listeners: Sequence[socket.socket], ready: Callable[[], None]) -> None:
+    async def run(self, listeners: Sequence[socket.socket], post: Post) -> None:
         """Serve until SIGTERM or SIGINT (at once) or SIGQUIT (when all are answered).
 
-        `ready` is called once connections are accepted.
+        Without the supervisor, who is at the other end of the wire, it is as after SIGQUIT:
+        nobody would notice if this worker hung, or tell it of a purge.
         """
+        wire = Wire(post.wire, self.errors, post.early)
+        self.epoch.on_turn(self.publisher(post.pages.slot(post.slot)).turn)
+        onlookers = Onlookers(
+            post.pages, self._config.status, self.epoch, self.service.rules, self.errors
+        )
+
+        async def keep_warm(_: Message) -> Message:
+            warm.leave(post.warm, self.store.hottest(warm.COUNT))
+            return {}
+
+        wire.verbs["keep_warm"] = keep_warm
+        wire.verbs["resize"] = Resizer(self.admission, self._working_set, listeners).resize
+        self.verbs().register(wire)
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._watch_signals, nursery)
-            await nursery.start(self.serve, listeners)
-            ready()
+
+            def drain() -> None:
+                if not self.service.draining:
+                    wire.send_nowait({"event": "draining"})
+                    onlookers.drain()
+                    warm.leave(post.warm, self.store.hottest(warm.COUNT))
+                    nursery.start_soon(self._drain, nursery.cancel_scope)
+
+            wire.when_gone = drain
+            await nursery.start(self._watch_signals, nursery.cancel_scope, drain)
+            await nursery.start(self.serve, listeners, post.warm)
+            if post.status:
+                await nursery.start(onlookers.run, post.status)
+            await nursery.start(wire.run)
+            wire.send_nowait({"event": "ready"})
+
+    def publisher(self, slot: Slot) -> Publisher:
+        """What tells of this worker in `slot`, if it is called once a second; it beats, too."""
+        return Publisher(
+            slot,
+            Parts(
+                epoch=self.epoch,
+                counters=self.counters,
+                service=self.service,
+                admission=self.admission,
+                front=self.front,
+                working_set=self._working_set,
+                store=self.store,
+                caching=self.caching,
+                errors=self.errors,
+                sinks=self._sinks,
+                what_if=self._working_set.what_if,
+            ),
+        )
+
+    def verbs(self) -> Verbs:
+        """What operators may ask of this worker."""
+        caching = self.caching
+        return Verbs(self._router, caching.operator, caching.groups, self.service.recorder)
 
     async def serve(
         self,
         listeners: Sequence[socket.socket],
+        left: int | None = None,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until cancelled; started once connections are accepted."""
+        """Serve until cancelled; started once connections are accepted.
+
+        `left`: the file with the hot paths of who was here before; see `ops/warm`.
+        """
+        for listener in listeners:
+            bound_unsent(listener, self._config.limits.send_buffer or SEND_BUFFER)
         async with trio.open_nursery() as nursery:
             for sink in self._sinks:
                 nursery.start_soon(sink.run)
@@ -137,11 +236,17 @@ class Worker:
             await nursery.start(self.caching.run)
             if self._compression is not None:
                 await nursery.start(self._compression.run)
+            if left is not None:
+                await warm.warm_up(self.store, warm.find(left, self._config))
             await nursery.start(self.front.run, listeners)
             task_status.started()
 
     async def _watch_signals(
-        self, nursery: trio.Nursery, *, task_status: trio.TaskStatus[None]
+        self,
+        scope: trio.CancelScope,
+        drain: Callable[[], None],
+        *,
+        task_status: trio.TaskStatus[None],
     ) -> None:
         wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1)
         with trio.open_signal_receiver(*wanted) as signals:
@@ -150,10 +255,10 @@ class Worker:
                 if number == signal.SIGUSR1:
                     for sink in self._sinks:
                         sink.reopen()
-                elif number == signal.SIGQUIT and not self.service.draining:
-                    nursery.start_soon(self._drain, nursery.cancel_scope)
+                elif number == signal.SIGQUIT:
+                    drain()
                 else:
-                    nursery.cancel_scope.cancel()
+                    scope.cancel()
 
     async def _drain(self, scope: trio.CancelScope) -> None:
         """Answer what is in hand, for as long as `server.drain` allows, then end."""
@@ -183,14 +288,14 @@ def _rules(config: Config, readers: trio.CapacityLimiter) -> Rules:
         body_rate=limits.body_rate,
         body_window=limits.body_timeout,
         linger=limits.linger,
-        send=SendLimits(limits.send_rate, limits.send_timeout, config.files.sendfile_chunk, readers),
+        send=SendLimits(
+            limits.send_rate, limits.send_timeout, config.files.sendfile_chunk, readers
+        ),
     )
 
 
-def run_worker(
-    config: Config, listeners: Sequence[socket.socket], ready: Callable[[], None]
-) -> None:
+def run_worker(config: Config, listeners: Sequence[socket.socket], post: Post) -> None:
     """Run a worker to its end. Raises OSError for logs that cannot be opened."""
     with ExitStack() as stack:
         worker = Worker(config, stack)
-        trio.run(worker.run, listeners, ready)
+        trio.run(worker.run, listeners, post)

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
@@ -30,10 +31,14 @@ START = 30  # seconds that a process may take to say that it is ready
 
 @dataclass
 class Box:
-    """A running `edgebox serve`."""
+    """A running `edgebox serve`: the supervisor, with one worker unless told otherwise.
+
+    `control` is the path of its control socket.
+    """
 
     process: subprocess.Popen[str]
     url: str
+    control: str = ""
 
     @property
     def port(self) -> int:
@@ -45,12 +50,26 @@ class Box:
     def wait(self, seconds: float = 10) -> int:
         return self.process.wait(seconds)
 
+    @property
+    def workers(self) -> list[int]:
+        """Process ids of those that serve."""
+        return sorted(
+            pid for pid in children_of(self.process.pid) if b"edgebox.ops.child" in command_of(pid)
+        )
+
+    @property
+    def worker(self) -> int:
+        """The process id of the only one."""
+        (pid,) = self.workers
+        return pid
+
     def descriptors(self) -> set[int]:
-        return {int(number) for number in os.listdir(f"/proc/{self.process.pid}/fd")}
+        """Of the worker, as all that follows."""
+        return {int(number) for number in os.listdir(f"/proc/{self.worker}/fd")}
 
     def cpu_seconds(self) -> float:
         """Processor time so far; proc(5): fields 14 and 15 of stat."""
-        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        stat = Path(f"/proc/{self.worker}/stat").read_text()
         ticks = stat.rpartition(")")[2].split()[11:13]
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
@@ -73,7 +92,7 @@ class Box:
     @contextmanager
     def no_descriptors_left(self) -> Iterator[None]:
         """In the block it can open nothing more."""
-        pid, taken = self.process.pid, self.descriptors()
+        pid, taken = self.worker, self.descriptors()
         lowest_free = min(set(range(len(taken) + 1)) - taken)
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, hard))
@@ -81,6 +100,22 @@ class Box:
             yield
         finally:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that `pid` has started and that are not reaped; none if it has ended."""
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, path.read_text().split())
+    return found
+
+
+def command_of(pid: int) -> bytes:
+    """Its arguments, with NUL between; b"" if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
@@ -144,8 +179,12 @@ def running(
 ) -> Iterator[Box]:
     if unprivileged:
         popen["preexec_fn"] = drop_privilege
+    if "--workers" not in arguments:
+        arguments += ("--workers", "1")
+    runtime = tempfile.mkdtemp(prefix="edgebox-")
+    environment = {**(popen.pop("env", None) or os.environ), "RUNTIME_DIRECTORY": runtime}  # type: ignore[dict-item]
     process = subprocess.Popen(
-        [sys.executable, "-m", "edgebox", "serve", *arguments],
+        [sys.executable, "-m", "edgebox", "serve", *arguments], env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, **popen,
     )  # fmt: skip
     try:
@@ -155,7 +194,7 @@ def running(
         if ready is None:
             process.kill()
             raise AssertionError(f"not ready: {line!r} {process.communicate()[1]}")
-        yield Box(process, ready[1])
+        yield Box(process, ready[1], f"{runtime}/control.sock")
     finally:
         if process.poll() is None:
             process.terminate()
@@ -164,6 +203,7 @@ def running(
             except subprocess.TimeoutExpired:
                 process.kill()
         process.communicate()
+        shutil.rmtree(runtime, ignore_errors=True)
 
 
 @pytest.fixture

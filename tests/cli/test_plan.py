@@ -86,7 +86,7 @@ def test_what_the_operator_says_goes_before_the_machine(run: Run) -> None:
     assert found.value("memory.budget") == 1024**3
     assert found.value("server.workers") == 3
     assert "10,000 B" in found.number("link.answers").reason
-    assert "20 ms" in found.number("limits.send_buffer").sum
+    assert "20 ms" in found.number("memory.kernel_buffers").sum
 
 
 @pytest.mark.parametrize(

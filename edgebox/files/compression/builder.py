@@ -12,7 +12,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
+from zlib import crc32
 
+from edgebox.files import seal
 from edgebox.files.compression.coders import open_coder
 from edgebox.files.compression.jobs import Job, Outcome, Report, Settings, outcome_of
 from edgebox.files.compression.newfile import (
@@ -82,9 +84,10 @@ class Builder:
             return Report(outcome=outcome, swept=swept, text=str(error))
 
     def _build(self, job: Job) -> Report:
-        target = os.path.join(self._directory, variant_name(job.identity, job.coding))
+        name = variant_name(job.identity, job.coding)
+        target = os.path.join(self._directory, name)
         before = job.identity.size
-        if (there := _size_of(target)) is not None:
+        if (there := _size_of(target, name)) is not None:
             return Report(outcome=Outcome.THERE, before=before, after=there)
         opened = open_file(job.docroot, job.path, nowait=False)
         if not isinstance(opened, Opened):
@@ -96,7 +99,7 @@ class Builder:
                 return Report(outcome=Outcome.CHANGED)
             self._wait_settled(job.identity)
             with open_new(self._directory, unnamed=self._unnamed) as file:
-                after = self._code(job, source, file)
+                after = self._code(job, source, file, name)
                 if _identity_of(source) != job.identity:
                     return Report(outcome=Outcome.CHANGED)
                 kept = judge(before, after)
@@ -104,24 +107,26 @@ class Builder:
                     os.ftruncate(file.fd, 0)
                     after = 0
                 os.fchmod(file.fd, 0o644 if os.fstat(source).st_mode & stat.S_IROTH else 0o600)
-                swept = self._publish(file, target, after)
+                swept = self._publish(file, target, os.fstat(file.fd).st_size)
         finally:
             os.close(source)
         outcome = Outcome.KEPT if kept is Kept.VARIANT else Outcome.NOT_SMALLER
         return Report(outcome=outcome, before=before, after=after, swept=swept)
 
-    def _code(self, job: Job, source: int, file: NewFile) -> int:
-        """Write the coded body; returns its length.
+    def _code(self, job: Job, source: int, file: NewFile, name: bytes) -> int:
+        """Write the coded body and its seal; returns the body's length.
 
         A body as long as its source is given up, and some length not below that returned:
         it must not fill the disk either.
         """
-        after = 0
+        after, checksum = 0, seal.begin(name)
         for piece in self._coded_pieces(job, source):
             after += len(piece)
             if after >= job.identity.size:
                 break
             file.write(piece)
+            checksum = crc32(piece, checksum)
+        file.write(seal.seal(checksum))
         return after
 
     def _coded_pieces(self, job: Job, source: int) -> Iterator[bytes]:
@@ -175,8 +180,21 @@ def _identity_of(fd: int) -> Identity:
     return Identity.of(os.fstat(fd))
 
 
-def _size_of(path: bytes) -> int | None:
+def _size_of(path: bytes, name: bytes) -> int | None:
+    """Octets of the body that is there; None where there is none. A damaged one goes."""
     try:
-        return os.lstat(path).st_size
+        with open(path, "rb", opener=_open_plain) as file:
+            octets = file.read()
     except FileNotFoundError:
         return None
+    except OSError:  # a symbolic link, a directory, or a part of the disk that is gone
+        octets = b"-"
+    body = seal.maybe_open(name, octets) if octets else b""
+    if body is None:
+        os.unlink(path)
+        return None
+    return len(body)
+
+
+def _open_plain(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,7 +1,7 @@
 """What a variant is called, which files deserve one, and which variants are kept.
 
-A variant is a plain file in the cache directory whose octets are exactly the coded body,
-so sendfile sends it as it is. Its name is a hash of the exact source identity and the
+A variant is a plain file in the cache directory, the coded body with a seal behind it, so
+sendfile sends it as it is. Its name is a hash of the exact source identity and the
 coding: a changed source has another name, hence an old variant can never be served for
 a new file, and nothing needs to be invalidated. A file of zero octets under that name is
 a marker: compressing was tried and does not pay, so nobody asks again. No coding turns a
@@ -22,7 +22,7 @@ from edgebox.config.schema import Compression
 from edgebox.files.entry import Identity
 from edgebox.http.mime import matches
 
-FORMAT = 1  # raised when octets under a name would mean something else than before
+FORMAT = 2  # raised when octets under a name would mean something else than before
 FIELD = len(b"Content-Encoding: zstd\r\n")  # what a variant adds to every head
 
 # Content coding (RFC 9110 §8.4.1, RFC 7932, RFC 8878) → what file names end in.

@@ -1,0 +1,85 @@
+"""`edgebox log`: answers as they go out, those that a query means.
+
+Workers write nothing down for this: lines are made only while somebody listens, and for whoever
+reads slowly some are left out, and counted, rather than that clients wait.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from edgebox.cli.control import Told, connect, socket_option
+from edgebox.cli.options import config_option
+from edgebox.cli.words import printable
+from edgebox.observe.query import FIELDS, QueryError, compile_query
+
+_HELP = f"Only answers like this: 'status>=500 and host=…'. Fields: {', '.join(FIELDS)}."
+
+
+@click.command()
+@click.option("-q", "--query", default="", metavar="QUERY", help=_HELP)
+@click.option("-f", "--follow", is_flag=True, help="For as long as it runs. The default.")
+@click.option("-n", "--lines", default=0, metavar="N", help="End after so many.")
+@click.option("--json", "as_json", is_flag=True, help="An object a line, for programs.")
+@config_option
+@socket_option
+def log(
+    query: str,
+    follow: bool,
+    lines: int,
+    as_json: bool,
+    config: Path | None,
+    socket_path: str | None,
+) -> None:
+    """Show what the running server answers, as it does, all workers together.
+
+    \b
+    edgebox log -q 'status>=500 and host=example.com'
+    edgebox log -q 'time > 0.5 and not path ~ "^/upload"'
+
+    Operators are = != >= <= > < and ~ for a regular expression, joined by and, or, not and
+    parentheses. Times are seconds, bytes those of the body.
+    """
+    if query:
+        try:
+            compile_query(query)
+        except QueryError as problem:
+            raise click.BadParameter(_point_at(query, problem), param_hint="-q") from problem
+    told = 0
+    with connect(socket_path, config) as client:
+        for piece in client.stream("log", query=query):
+            for record in piece.get("records", ()):
+                click.echo(json.dumps(record) if as_json else line(record))
+                told += 1
+                if told == lines:
+                    return
+            sys.stdout.flush()
+            if left_out := piece.get("left_out"):
+                click.echo(f"edgebox: {left_out} lines left out: too many to show", err=True)
+
+
+def line(record: Told) -> str:
+    """One answer for people: when, who asked, for what, and how it went."""
+    stamp = time.strftime("%H:%M:%S", time.localtime(record["at"]))
+    cache = " ".join(part for part in (record["cache"], record["reason"]) if part)
+    parts = [
+        stamp,
+        record["peer"],
+        str(record["status"]),
+        f"{record['time'] * 1000:.1f}ms",
+        f"{record['bytes']}B",
+        record["method"],
+        f"{record['host']}{record['path']}",
+        f"[{cache}]" if cache else "",
+        record["upstream"],
+    ]
+    return printable(" ".join(part for part in parts if part))
+
+
+def _point_at(query: str, problem: QueryError) -> str:
+    return f"{problem.problem}\n  {query}\n  {' ' * problem.position}^"

@@ -1,0 +1,1 @@
+"""The status page: what all workers published, put together for one look."""

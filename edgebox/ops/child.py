@@ -1,0 +1,75 @@
+"""A worker process, from exec to its end: `python -m edgebox.ops.child DESCRIPTOR`.
+
+The descriptor is its wire to the supervisor, whose first line says what to do. What cannot be
+done is told there too, as the event "failed", since it is the supervisor who speaks with the
+operator; a traceback on standard error is a bug.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import signal
+import socket
+import sys
+from contextlib import suppress
+
+import msgspec
+
+from edgebox.listen.sockets import ListenError, adopt
+from edgebox.observe.pages import Pages
+from edgebox.ops.assignment import Assignment, receive
+from edgebox.ops.privileges import (
+    PrivilegeError,
+    become,
+    confine,
+    enter_chroot,
+    forbid_new_privileges,
+)
+from edgebox.ops.reach import inside, readable, writable
+from edgebox.ops.worker import Post, run_worker
+
+
+def main() -> int:
+    """Exit status: 0 after an end as told, 1 where nothing could be served."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # Where do you hang? Answered on standard error, whatever the loop is doing.
+    faulthandler.register(signal.SIGUSR2, all_threads=True)
+    wire = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        assignment, early = receive(wire)
+        listeners = [adopt(fd) for fd in assignment.listeners]
+        post = Post(
+            wire=wire,
+            early=early,
+            pages=Pages.attach(assignment.pages),
+            slot=assignment.slot,
+            warm=assignment.warm,
+            status=[adopt(fd) for fd in assignment.status],
+        )
+        _give_up_privileges(assignment)
+        run_worker(inside(assignment.config), listeners, post)
+    except EOFError:
+        return 0  # the supervisor has changed its mind
+    except (ListenError, PrivilegeError, OSError, RuntimeError, ValueError) as problem:
+        with suppress(OSError):
+            wire.sendall(msgspec.json.encode({"event": "failed", "error": str(problem)}) + b"\n")
+        return 1
+    return 0
+
+
+def _give_up_privileges(assignment: Assignment) -> None:
+    server, identity = assignment.config.server, assignment.identity
+    if server.chroot:
+        enter_chroot(server.chroot)
+    if identity is not None:
+        become(identity)
+    forbid_new_privileges()
+    if server.landlock == "always" or (
+        server.landlock == "with-user" and (server.user or server.chroot)
+    ):
+        config = inside(assignment.config)
+        confine(readable(config), writable(config))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
