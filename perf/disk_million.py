@@ -1,23 +1,31 @@
-"""What a disk cache of many small answers costs: `python -m perf.disk_million DIRECTORY [COUNT]`.
+"""`python -m perf.disk_million`: what a disk cache of a million small answers costs.
 
-Stores COUNT answers of 449 octets (a million by default, which take 4 GB and some 15 minutes
-on ext4), then measures lookups with warm caches, the start of a store, what the housekeeper
-needs to fill a lost index and to go round with one that is there, and a purge by tag. Times
-are of the processor where that is what counts, since this machine is not idle; the
-housekeeper runs at nice 19. The directory is made anew, and left for a look.
+Stores answers of 449 octets (a million take 4 GB, and some 15 minutes on ext4), then measures
+lookups with warm caches, the start of a store, what the housekeeper needs to fill a lost index
+and to go round with one that is there, and a purge by tag. Times are of the processor too, since
+a machine is seldom idle; the housekeeper runs at nice 19.
+
+Everything lies in a directory of its own that is gone at the end, or stays where --keep says.
+disk_million.json beside this file is replaced by a full run only, or written where --out says;
+CACHE.md is made of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from edgebox.cache.answer import Answer
@@ -31,7 +39,13 @@ from edgebox.cache.freshness import assess
 from edgebox.cache.rules import CacheRules
 from edgebox.cache.targeted import select_control
 from edgebox.http.headers import Headers
+from perf import cache_page, machine
+from perf.bench import stop_on_sigterm
 
+HERE = Path(__file__).parent
+COUNT = 1_000_000
+QUICK = 2_000
+PUBLISHED = "disk_million.json"
 BODY = bytes(449)
 LOOKUPS = 20_000
 TAGS = 100  # each on one answer of a hundred
@@ -57,11 +71,38 @@ def entry_of(number: int) -> StoredResponse:
     return describe(Headers(((b"Accept-Encoding", b"gzip, br"),)), answer, freshness, rules)
 
 
-def tell(what: str, value: str) -> None:
-    print(f"{what:<52}{value}", flush=True)
+@dataclass(frozen=True)
+class Options:
+    """`directory` None: a temporary one. `out` None prints only."""
+
+    count: int
+    directory: Path | None
+    out: Path | None
 
 
-def fill(store: Store, count: int) -> None:
+class Findings:
+    """What was found, told at once."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str]] = []
+
+    def tell(self, what: str, value: str) -> None:
+        self.rows.append((what, value))
+        print(f"{what:<52}{value}", flush=True)
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="python -m perf.disk_million", description=__doc__)
+    parser.add_argument("--count", type=int, default=COUNT, help="answers to store")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} of them")
+    parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="made anew, and left there")
+    parser.add_argument("--out", type=Path, help="the file to write")
+    asked = parser.parse_args(arguments)
+    count = QUICK if asked.quick else asked.count
+    return Options(count, asked.keep, asked.out or (HERE / PUBLISHED if count >= COUNT else None))
+
+
+def fill(store: Store, count: int, findings: Findings) -> None:
     entries = [entry_of(number) for number in range(TAGS)]
     began, processor = time.monotonic(), time.process_time()
     for number in range(count):
@@ -69,23 +110,28 @@ def fill(store: Store, count: int) -> None:
         assert outcome is Outcome.STORED, outcome
     each = 1e6 / count
     elapsed, used = time.monotonic() - began, time.process_time() - processor
-    tell("store one", f"{elapsed * each:.0f} µs, of which processor {used * each:.0f}")
+    findings.tell("store one", f"{elapsed * each:.0f} µs, of which processor {used * each:.0f}")
 
 
-def look_up(store: Store, count: int, what: str, find: Callable[[Store, bytes], object]) -> None:
-    """Times of random keys; those beyond `count` are misses."""
-    chance = random.Random(1)
-    keys = [key_of(chance.randrange(count)) for _ in range(LOOKUPS)]
-    if "miss" in what:
-        keys = [key + b"&none" for key in keys]
+def look_up(find: Callable[[bytes], object], keys: Sequence[bytes]) -> str:
+    """How long each of `keys` takes."""
     for key in keys:  # once for the caches
-        find(store, key)
+        find(key)
     began, processor = time.monotonic(), time.process_time()
     for key in keys:
-        find(store, key)
+        find(key)
     elapsed, used = time.monotonic() - began, time.process_time() - processor
-    each = 1e6 / LOOKUPS
-    tell(what, f"{elapsed * each:.1f} µs, of which processor {used * each:.1f}")
+    each = 1e6 / len(keys)
+    return f"{elapsed * each:.1f} µs, of which processor {used * each:.1f}"
+
+
+def look_up_all(store: Store, count: int, findings: Findings) -> None:
+    """Random keys, in the loop's way and in a thread's."""
+    chance = random.Random(1)
+    there = [key_of(chance.randrange(count)) for _ in range(min(LOOKUPS, count))]
+    for what, keys in (("hit", there), ("miss", [key + b"&none" for key in there])):
+        findings.tell(what, look_up(partial(find, store), keys))
+        findings.tell(f"{what}, without waiting", look_up(partial(find_nowait, store), keys))
 
 
 def find(store: Store, key: bytes) -> None:
@@ -116,7 +162,7 @@ def wait_for(process: subprocess.Popen[bytes], ready: Callable[[Report], object]
     for line in process.stdout:
         report = read_line(line)
         if report.text:
-            tell("said", report.text)
+            print(report.text, file=sys.stderr)
         if ready(report):
             return report
     raise RuntimeError("the housekeeper ended")
@@ -128,59 +174,81 @@ def processor_time(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def go_round(directory: Path, limit: int, what: str) -> None:
+def resident() -> float:
+    """MiB that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def go_round(directory: Path, limit: int) -> str:
     began = time.monotonic()
     with housekeeper(directory, limit) as process:
         report = wait_for(process, lambda report: report.surveys and not report.purges)
         elapsed = time.monotonic() - began
         used, memory = processor_time(process.pid), report.memory / (1 << 20)
-        tell(what, f"{elapsed:.1f} s, processor {used:.1f} s, {memory:.0f} MiB resident")
+        return f"{elapsed:.1f} s, processor {used:.1f} s, {memory:.0f} MiB resident"
 
 
-def purge(store: Store, directory: Path, limit: int) -> None:
+def purge(store: Store, directory: Path, limit: int, findings: Findings) -> None:
     with housekeeper(directory, limit) as process:
         wait_for(process, lambda report: report.surveys)
         began = time.monotonic()
         assert store.purge(Purge(kind=Kind.TAG, value=b"t7"), clock.now()).done
-        tell(
-            "purge by tag, in force (with fdatasync)", f"{(time.monotonic() - began) * 1e3:.1f} ms"
-        )
+        in_force = (time.monotonic() - began) * 1e3
+        findings.tell("purge by tag, in force (with fdatasync)", f"{in_force:.1f} ms")
         assert store.find(key_of(7), clock.now()) == []
-        path = directory / "objects"
-        goal = store.statistics().kept
-        while store.statistics().kept == goal:
+        kept = store.statistics().kept
+        while (before := kept) == (kept := store.statistics().kept):
             time.sleep(0.05)
-        before = -1
-        while (kept := store.statistics().kept) != before:
-            before = kept
+        while kept != before:
+            ended, before = time.monotonic(), kept
             time.sleep(0.5)
-        tell("the same, files removed", f"{time.monotonic() - began - 0.5:.1f} s ({path})")
+            kept = store.statistics().kept
+        findings.tell("the same, files removed", f"{ended - began:.1f} s")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("count", type=int, nargs="?", default=1_000_000)
-    arguments = parser.parse_args()
-    directory, count = arguments.directory, arguments.count
-    shutil.rmtree(directory, ignore_errors=True)
-    settings = Settings(os.fsencode(directory), limit=count * 4096 * 2)
-    store = Store(settings, lambda text: tell("warning", text))
-    fill(store, count)
-    look_up(store, count, "hit", find)
-    look_up(store, count, "hit, without waiting", find_nowait)
-    look_up(store, count, "miss", find)
-    look_up(store, count, "miss, without waiting", find_nowait)
+def measure(directory: Path, count: int, findings: Findings) -> None:
+    settings = Settings(os.fsencode(directory), limit=max(count, 1000) * 4096 * 2)
+    before = resident()
+    store = Store(settings, lambda text: print(text, file=sys.stderr))
+    fill(store, count, findings)
+    look_up_all(store, count, findings)
+    findings.tell("memory of a worker for the disk tier", f"{resident() - before:.0f} MiB")
     began = time.monotonic()
     Store(settings, print).close()
-    tell("open a store", f"{(time.monotonic() - began) * 1e3:.1f} ms")
-    go_round(directory, settings.limit, "housekeeper: fill a lost index")
-    go_round(directory, settings.limit, "housekeeper: go round, index there")
+    findings.tell("start: open a store", f"{(time.monotonic() - began) * 1e3:.1f} ms")
+    findings.tell("housekeeper: fill a lost index", go_round(directory, settings.limit))
+    findings.tell("housekeeper: go round, index there", go_round(directory, settings.limit))
     octets = sum(path.stat().st_size for path in directory.glob("index.sqlite*"))
-    tell("index", f"{octets / count:.0f} octets an answer")
-    purge(store, directory, settings.limit)
+    findings.tell("index", f"{octets / count:.0f} octets an answer")
+    purge(store, directory, settings.limit, findings)
     store.close()
 
 
+def main(arguments: Sequence[str]) -> int:
+    options = parse(arguments)
+    facts, findings = machine.facts(), Findings()
+    directory = options.directory or Path(tempfile.mkdtemp(prefix="edgebox-million-"))
+    try:
+        shutil.rmtree(directory, ignore_errors=True)
+        measure(directory, options.count, findings)
+    finally:
+        if options.directory is None:
+            shutil.rmtree(directory, ignore_errors=True)
+    if options.out is not None:
+        told = {
+            "generated": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            "commit": machine.commit(),
+            "answers": options.count,
+            "machine": facts,
+            "findings": findings.rows,
+        }
+        options.out.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+        if options.out.parent == HERE:
+            cache_page.write(HERE)
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    stop_on_sigterm()
+    sys.exit(main(sys.argv[1:]))

@@ -6,7 +6,8 @@ first is what a client must wait for the upstream in any case; the last is what 
 move so many octets; the origin tells how often it was asked. Two kinds: a small page that
 an app thinks about for two seconds, and 10 MB that come over two seconds.
 
-herd.json beside this file is replaced by a full run only, or written where --out says.
+herd.json beside this file is replaced by a full run only, or written where --out says; CACHE.md
+is made of it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from perf import machine
+from perf import cache_page, machine
 from perf.bench import say, stop_on_sigterm
 from perf.caches import CACHES
 from perf.crowd import Body, ask
@@ -248,6 +249,7 @@ def as_json(herds: Sequence[Herd], options: Options, facts: dict[str, str]) -> s
         "clients": options.clients,
         "machine": facts,
         "versions": {p.name: version(p, path) for p in peers if (path := find(p.tool))},
+        "table": markdown(herds),
         "herds": told,
     }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
@@ -279,6 +281,8 @@ def main(arguments: Sequence[str]) -> int:
     print(markdown(herds))
     if options.out is not None:
         options.out.write_text(as_json(herds, options, facts))
+        if options.out.parent == HERE:
+            cache_page.write(HERE)
         say("written:", options.out)
     return 0 if any(herd.median("together") for herd in herds) else 1
 
