@@ -21,7 +21,8 @@ from edgebox.cache.disk.filer import Filer
 from edgebox.cache.disk.finder import CHECKED_AT_ONCE
 from edgebox.cache.disk.format import Roster, Sheet, entry_now
 from edgebox.cache.disk.index import Index, Row, tags_of
-from edgebox.cache.disk.layout import OBJECTS, Place, directory_of, footprint
+from edgebox.cache.disk.layout import LEAVES, OBJECTS, Place, directory_of, footprint
+from edgebox.cache.disk.presence import Presence
 from edgebox.cache.disk.purgelog import PurgeLog
 from edgebox.cache.disk.reader import Flaw, Seen, body_is_right, see
 from edgebox.cache.disk.space import Space
@@ -50,10 +51,12 @@ class Caretaker:
             stack.callback(self.space.close)
             self.purges = PurgeLog(directory, self._boot)
             stack.callback(self.purges.close)
+            self._presence = Presence(directory, self._boot)
+            stack.callback(self._presence.close)
             self.index = Index(directory)
             stack.callback(self.index.close)
             self._stack = stack.pop_all()
-        self._filer = Filer(self._objects, self.space, self.purges, self._boot, 1)
+        self._filer = Filer(self._objects, self.space, self.purges, self._presence, self._boot, 1)
         self.to_check: deque[bytes] = deque(maxlen=WAITING)
         self.carried = 0  # the last purge that all known keys were asked about
         self._syncing: Syncing | None = None
@@ -67,7 +70,7 @@ class Caretaker:
     @property
     def lost(self) -> bool:
         """Whether somebody emptied the directory: all has to be opened anew."""
-        return self.space.lost or self.purges.lost
+        return self.space.lost or self.purges.lost or self._presence.lost
 
     def sweep(self) -> None:
         """Remove what killed writers left, and give back what they had reserved."""
@@ -105,11 +108,15 @@ class Caretaker:
         Each is listed while it is locked, so what its writers were at is either here already,
         or is done by somebody who asks the purges after this.
         """
-        for leaf in leaves(self._objects):
+        there = leaves(self._objects)
+        for leaf in there:
             self._breathe()
             with suppress(FileNotFoundError):
                 self._survey_leaf(leaf)
         self.space.finish_count()
+        for leaf in set(range(LEAVES)).difference(there):
+            path = os.path.join(self._objects, directory_of(leaf))
+            self._presence.settle_missing(leaf, path)
 
     def make_room(self, most: int) -> bool:
         """Evict the longest unused until `most` octets are taken; False if that did not help."""
@@ -228,6 +235,7 @@ class Caretaker:
                     entry.stat(follow_symlinks=False)
         with open_drawer(self._objects, leaf, self.space) as drawer:
             listing = self._list(drawer)
+            self._presence.settle(leaf, listing)
         known = self.index.stamps(leaf)
         self.index.forget(known.keys() - listing.keys())
         for number, (name, files) in enumerate(listing.items()):

@@ -19,6 +19,7 @@ from edgebox.cache.disk.drawer import Drawer, Source, open_drawer
 from edgebox.cache.disk.format import BLANK, Roster, Sheet, build_spare, entry_now
 from edgebox.cache.disk.layout import Place, label_of, leaf_of, name_of
 from edgebox.cache.disk.outcome import Outcome
+from edgebox.cache.disk.presence import Presence
 from edgebox.cache.disk.purgelog import PurgeLog
 from edgebox.cache.disk.reader import Flaw, Seen
 from edgebox.cache.disk.space import Space
@@ -42,11 +43,18 @@ class Filer:
     """Files responses below `objects`. Everything here may raise OSError or Busy."""
 
     def __init__(
-        self, objects: bytes, space: Space, purges: PurgeLog, boot: bytes, variants: int
+        self,
+        objects: bytes,
+        space: Space,
+        purges: PurgeLog,
+        presence: Presence,
+        boot: bytes,
+        variants: int,
     ) -> None:
         self._objects = objects
         self._space = space
         self._purges = purges
+        self._presence = presence
         self._boot = boot
         self._variants = variants
 
@@ -57,6 +65,7 @@ class Filer:
         with open_drawer(self._objects, leaf_of(name), self._space, create=True) as drawer:
             if self._purges.refuses(key, entry, born):
                 return Outcome.PURGED
+            self._presence.add(name)
             there = drawer.see(base)
             sheet = None if isinstance(there, Flaw) or there.sheet.key != key else there.sheet
             if isinstance(sheet, Roster):

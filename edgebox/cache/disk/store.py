@@ -25,6 +25,7 @@ from edgebox.cache.disk.layout import OBJECTS, name_of
 from edgebox.cache.disk.notes import Kind as NoteKind
 from edgebox.cache.disk.notes import NoteSender
 from edgebox.cache.disk.outcome import Busy, Outcome, outcome_of
+from edgebox.cache.disk.presence import Presence
 from edgebox.cache.disk.purge import Kind, Purge, apply
 from edgebox.cache.disk.purgelog import PurgeLog
 from edgebox.cache.disk.space import Space
@@ -94,10 +95,14 @@ class Store:
             stack.callback(self._space.close)
             self._purges = PurgeLog(directory, self.boot)
             stack.callback(self._purges.close)
+            self._presence = Presence(directory, self.boot)
+            stack.callback(self._presence.close)
             self._notes = NoteSender(self._directory.fileno())
             stack.callback(self._notes.close)
             self._stack = stack.pop_all()
-        self._filer = Filer(self._objects, self._space, self._purges, self.boot, settings.variants)
+        self._filer = Filer(
+            self._objects, self._space, self._purges, self._presence, self.boot, settings.variants
+        )
         self._finder = Finder(
             self._objects, self._filer, self._purges, settings.content_size, self._notes.look
         )
@@ -142,13 +147,14 @@ class Store:
 
     def find(self, key: bytes, now: Instant) -> list[Filed]:
         """Every variant stored under a key, each to be released."""
+        self._presence.load(name_of(key))
         found = [] if self._dark else self._finder.find(key, self.boot, now, nowait=False)
         return self._count(found) or []
 
     def find_nowait(self, key: bytes, now: Instant) -> list[Filed] | None:
         """The same for the loop; None: ask `find` in a thread."""
-        if self._dark:
-            return []
+        if self._dark or self._presence.lacks(name_of(key)):
+            return self._count([])
         return self._count(self._finder.find(key, self.boot, now, nowait=True))
 
     def touch(self, key: bytes) -> None:
@@ -249,7 +255,7 @@ class Store:
     @property
     def lost(self) -> bool:
         """Whether somebody emptied the directory: the store must be opened anew."""
-        return self._purges.lost or self._space.lost
+        return self._purges.lost or self._space.lost or self._presence.lost
 
     def statistics(self) -> StoreStatistics:
         kept = reserved = 0

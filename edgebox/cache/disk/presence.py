@@ -1,0 +1,105 @@
+"""What is certainly not on the disk, told without asking the disk.
+
+Most misses are for URLs that nobody stored, and the kernel can say so at once only of names
+that were asked for lately: for all others a thread would have to wait for the directory. So
+each directory has a small Bloom filter of the names in it, all of them in one file that
+workers share. Whoever gives a file its name notes it here before; the survey of a directory
+notes anew what is there, so what was removed meanwhile is forgotten. A filter speaks only once
+a survey has filled it, since the machine was last booted: a power cut may have taken a note and
+left the file that it was about. Whatever is not certain is looked for as before.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import blake2b
+
+from edgebox.cache.disk.layout import LEAVES, leaf_of
+from edgebox.cache.disk.lock import locked
+from edgebox.files.entry import OpenFile
+
+PRESENCE = b"presence"
+REGION = 512  # octets a directory: 16 bits for each of 250 names, which a million make
+_TAG = 8  # of them tell of which boot they are
+_BITS = 8 * (REGION - _TAG)
+_EACH = 4  # bits a name: of what was never stored, one in 500 is looked for, at a million
+
+
+class Presence:
+    """The filters of one cache directory. Raises OSError or Busy where not told otherwise."""
+
+    def __init__(self, directory: bytes, boot: bytes) -> None:
+        self._boot = blake2b(boot, digest_size=_TAG).digest()
+        self._lock = threading.Lock()  # flock(2) keeps processes apart, not threads
+        self._path = os.path.join(directory, PRESENCE)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = OpenFile(os.open(self._path, flags, 0o600))
+        if os.fstat(self._file.fileno()).st_size < LEAVES * REGION:
+            os.ftruncate(self._file.fileno(), LEAVES * REGION)
+        self._region = bytearray(REGION)  # the loop's
+
+    def close(self) -> None:
+        self._file.release()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the file at the path is another by now, or none."""
+        try:
+            return not os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno()))
+        except OSError:
+            return True
+
+    def lacks(self, name: bytes) -> bool:
+        """Whether nothing is stored under this name, for certain. For the loop: never waits."""
+        region = self._region
+        try:
+            count = os.preadv(self._file.fileno(), [region], leaf_of(name) * REGION, os.RWF_NOWAIT)
+        except OSError:  # not in the page cache
+            return False
+        if count < REGION or region[:_TAG] != self._boot:
+            return False
+        return any(not region[at] & bit for at, bit in _marks(name))
+
+    def load(self, name: bytes) -> None:
+        """Have what `lacks` reads in the page cache. For threads; raises nothing."""
+        with suppress(OSError):
+            os.pread(self._file.fileno(), REGION, leaf_of(name) * REGION)
+
+    def add(self, name: bytes) -> None:
+        """A file of this name is about to be there."""
+        at = leaf_of(name) * REGION
+        fd = self._file.fileno()
+        with self._lock, locked(fd):
+            region = bytearray(os.pread(fd, REGION, at).ljust(REGION, b"\0"))
+            if region[:_TAG] != self._boot:  # nobody goes by it before a survey has filled it
+                region[:] = bytes(REGION)
+            os.pwrite(fd, _marked(region, (name,)), at)
+
+    def settle(self, leaf: int, names: Iterable[bytes]) -> None:
+        """These are all the names in a directory, whose lock is held."""
+        region = bytearray(self._boot.ljust(REGION, b"\0"))
+        with self._lock, locked(self._file.fileno()):
+            os.pwrite(self._file.fileno(), _marked(region, names), leaf * REGION)
+
+    def settle_missing(self, leaf: int, path: bytes) -> None:
+        """There is no directory at `path`, unless somebody is just making it."""
+        fd = self._file.fileno()
+        with self._lock, locked(fd):
+            if not os.path.lexists(path):
+                os.pwrite(fd, self._boot.ljust(REGION, b"\0"), leaf * REGION)
+
+
+def _marked(region: bytearray, names: Iterable[bytes]) -> bytearray:
+    for name in names:
+        for at, bit in _marks(name):
+            region[at] |= bit
+    return region
+
+
+def _marks(name: bytes) -> list[tuple[int, int]]:
+    """(octet, bit) of a name, which is a hash: its first twelve bits are the directory's."""
+    places = [int.from_bytes(name[i : i + 3], "big") % _BITS for i in range(2, 2 + 3 * _EACH, 3)]
+    return [(_TAG + (place >> 3), 1 << (place & 7)) for place in places]
