@@ -7,8 +7,9 @@ here, and never does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from edgebox.http.dates import parse_date
 from edgebox.http.headers import Headers
@@ -21,8 +22,7 @@ class Instant(NamedTuple):
     steady: float
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The head of a final response, when its request was sent and when the head was here."""
 
     status: int

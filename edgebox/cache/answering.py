@@ -6,9 +6,10 @@ from it here, whatever the upstream would have made of them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+
+from msgspec.structs import replace
 
 from edgebox.cache.answer import Answer, Instant
 from edgebox.cache.coding import CodingRules, Face, choose_face, dress, is_codable

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 import trio
+from msgspec.structs import replace
 
 from edgebox.cache.answer import Answer, Instant
 from edgebox.cache.answering import from_incoming, from_passed, from_spool, skips_much, told

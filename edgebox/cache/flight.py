@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import trio
+from msgspec import Struct
 
 from edgebox.cache.answer import Answer
 from edgebox.cache.coding import NOTHING_CODED, CodingRules
@@ -45,8 +46,7 @@ class RoutePolicy:
     coding: CodingRules = NOTHING_CODED
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """A request that what is stored did not settle, and what there is to settle it with.
 
     `variants` are what is stored for its URL, `kept` the one that fits, `decision` why
@@ -62,8 +62,7 @@ class Ask:
     decision: ServeDecision
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """An answer that may be stored: whoever it fits streams it."""
 
     entry: StoredResponse
@@ -72,8 +71,7 @@ class Shared:
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
+class Renewed(Struct, frozen=True):
     """A 304: what is stored still holds. `cookies` are for the client that led."""
 
     kept: Kept
@@ -81,8 +79,7 @@ class Renewed:
     cookies: Fields
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(Struct, frozen=True):
     """An answer for one client only. The one that led takes it; others ask for themselves.
 
     `plain`: the upstream was not told of the client's conditions and range.
@@ -94,15 +91,13 @@ class Passed:
     plain: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """The upstream did not answer."""
 
     error: UpstreamError
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Struct, frozen=True):
     """Whoever led will ask anew: so do others, one for all again."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from edgebox.cache.answer import Answer
 from edgebox.cache.key import primary_key, related_key
@@ -17,8 +17,7 @@ _SAFE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Invalidation:
+class Invalidation(Struct, frozen=True):
     """`keys`: all variants stored under them. `groups`: what is in one of them, and of the
     same origin as the request."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from edgebox.cache.answer import Instant
 from edgebox.cache.answering import face_of, from_kept

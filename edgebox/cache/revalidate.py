@@ -8,9 +8,9 @@ records change here; octets never do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from edgebox.cache.answer import Answer
 from edgebox.cache.entry import StoredResponse, describe, with_date
@@ -71,8 +71,7 @@ def select_renewed(answered: Headers, candidates: Sequence[StoredResponse]) -> t
     return (max(found, key=lambda i: candidates[i].date),) if found else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
+class Renewed(Struct, frozen=True):
     """A stored response after a 304 or an answer to HEAD.
 
     `entry` is what to answer with. `decision` says whether it may replace the stored one;

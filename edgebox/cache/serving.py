@@ -8,8 +8,9 @@ are not asked about here: they change what is sent of a response, not whether it
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from edgebox.cache.answer import Instant
 from edgebox.cache.directives import Directives, parse_request
@@ -39,8 +40,7 @@ class Serve(Enum):
     PASS_ON = "pass-on"  # the upstream's failure is the answer; 504 if it gave none
 
 
-@dataclass(frozen=True, slots=True)
-class ServeDecision:
+class ServeDecision(Struct, frozen=True):
     """`remaining`: whole seconds until what is stored gets stale, negative since it did."""
 
     serve: Serve

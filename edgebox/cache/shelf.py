@@ -89,7 +89,8 @@ class Shelf:
             self.drop(key, old)
         others = len(self._keys.get(key, ()))
         name = _name(key, kept)
-        if self._working_set.put(name, key, kept.weight, self._evicted, name=key):
+        weight, content = kept.weight, kept.content
+        if self._working_set.put(name, key, weight, self._evicted, name=key, octets=content):
             self._keys.setdefault(key, []).append(kept)
         if self._whole_keys and len(self._keys.get(key, ())) <= others:
             self.drop_key(key)  # it found no room, or only that of another variant

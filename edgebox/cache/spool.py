@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import trio
+from msgspec import Struct
 
 from edgebox.files.entry import OpenFile
 from edgebox.http.headers import Fields
@@ -63,8 +63,7 @@ class Waiting(Protocol):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpoolRules:
+class SpoolRules(Struct, frozen=True):
     """`limit` octets stay in RAM; `overflow()` opens a file for more, if it can.
 
     `waiting`: those who have not begun to read, and may still want the first octet.

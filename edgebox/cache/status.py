@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from edgebox.cache.reasons import Reason, ServeReason
 from edgebox.http.headers import Fields
@@ -13,8 +14,7 @@ _TOKEN = re.compile(rb"[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*")
 _SELF_EVIDENT = frozenset({ServeReason.FRESH, ServeReason.NOTHING_STORED, ServeReason.NO_VARIANT})
 
 
-@dataclass(frozen=True, slots=True)
-class Handling:
+class Handling(Struct, frozen=True):
     """How a request was handled.
 
     `forward_status` is what the upstream answered, if it was asked; `collapsed` whether

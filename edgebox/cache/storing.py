@@ -6,8 +6,9 @@ bears the reason. What may be stored, the stores may still find no room for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from edgebox.cache.answer import Answer
 from edgebox.cache.directives import parse_request
@@ -44,8 +45,7 @@ _NEVER_WHOLE = {
 _BY_BASIS = {Basis.HEURISTIC: StoreReason.HEURISTIC, Basis.OPERATOR: StoreReason.OPERATOR_FRESHNESS}
 
 
-@dataclass(frozen=True, slots=True)
-class StoreDecision:
+class StoreDecision(Struct, frozen=True):
     """Whether an answer may be stored, and what its fields say of its freshness.
 
     `freshness` is there whatever the reason: who may use it once, may want to know.

@@ -8,7 +8,8 @@ field that a Cache-Control parser would make sense of may well be invalid here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from edgebox.cache.directives import Directives, parse
 from edgebox.cache.structured import Value, parse_dictionary
@@ -26,8 +27,7 @@ _FLAGS = frozenset(
 _RESTRICT = _LISTS | (_FLAGS - {b"public", b"must-understand"}) | {b"s-maxage"}
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(Struct, frozen=True):
     """The directives that apply to a response, and the field that they came in."""
 
     directives: Directives

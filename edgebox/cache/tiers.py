@@ -8,9 +8,9 @@ answers that were made of what is here is told when that has changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import trio
+from msgspec import Struct
 
 from edgebox.cache.answer import Instant
 from edgebox.cache.disktier import PATIENCE, DiskTier
@@ -21,8 +21,7 @@ from edgebox.cache.spool import Overflow, Room, Spool
 from edgebox.cache.vary import surplus_variants
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """A whole answer to be stored under `key`, of whose URL at most `most` variants stay.
 
     `born`: the tiers' mark when it was asked for. `purged()`: whether it was purged since.

@@ -12,8 +12,9 @@ What a field may name is decided here, what lies at that path is the files room'
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from edgebox.epoch import Moment
 from edgebox.files.entry import Docroot, FileEntry

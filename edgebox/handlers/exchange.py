@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from edgebox.http.faults import Fault
 from edgebox.http.headers import Fields
@@ -37,8 +38,7 @@ class RequestBody(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """`peer` is the client's address; `interim` sends a 1xx response ahead of the answer.
 
     Whoever asks an upstream notes in `asked` how that went.

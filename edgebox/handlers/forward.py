@@ -7,8 +7,10 @@ trusts, may set them. What is not part of the cache key must not change the answ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from msgspec.structs import replace
 
 from edgebox.http.headers import Field, Fields, Headers, split_list
 from edgebox.http.message import Request

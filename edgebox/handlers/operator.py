@@ -15,9 +15,9 @@ purged here is told to the others, and answered when they have done it, too.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from edgebox.cache.engine import Engine
 from edgebox.cache.key import primary_key

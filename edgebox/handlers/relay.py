@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import trio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from edgebox.cache.answer import Answer, Instant
 from edgebox.cache.engine import Engine
@@ -47,8 +48,7 @@ _NO_ID = b"0" * 32  # a request id of ours, made of no random octets
 Tell = Callable[[Exchange, UpstreamError, Fields], Response]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """What goes out for one header block of one client.
 
     `lines`: the fields as octets; `request_id` b"" where ours is to follow, a new one each time.

@@ -7,9 +7,10 @@ that and decides again, the express lane hands the request to a task.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from urllib.parse import quote_from_bytes
+
+from msgspec.structs import replace
 
 from edgebox.config.schema import Site
 from edgebox.files.entry import Directory, FileEntry, Found, Missing

@@ -9,7 +9,9 @@ for from the helper, and this client gets the plain file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from edgebox.config.schema import Compression
 from edgebox.files.compression.client import CompressionClient
@@ -26,8 +28,7 @@ from edgebox.http.mime import matches
 from edgebox.http.negotiate import choose
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A file that was found, and as what: `kind` is its media type."""
 
     docroot: Docroot
@@ -36,8 +37,7 @@ class Source:
     kind: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(Struct, frozen=True):
     """The chosen representation.
 
     `entry` has its octets, `dated` its Last-Modified (a variant's is its source's).

@@ -17,6 +17,8 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from edgebox.http.faults import Fault
 from edgebox.http.headers import OWS, Fields, split_list
 from edgebox.http.target import judge_host
@@ -59,8 +61,7 @@ NO_BODY = Framing(False, None)
 CHUNKED = Framing(True, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """A head that may be read: `target` is raw, `fields` are as sent but for outer OWS.
 
     `minor` is 0 or 1. `framing` holds whatever the method: a GET may have a body, which

@@ -8,15 +8,15 @@ so the same response can go out as HTTP/1.0, HTTP/1.1 or, later, HTTP/2.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct
 
 from edgebox.http.headers import Fields, Headers
 from edgebox.http.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request head that was checked and taken apart.
 
     `method` is as sent (b"GET"); `minor` is 0 or 1 for HTTP/1.minor; `host` is the
@@ -38,8 +38,7 @@ class FileHandle(Protocol):
     def release(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
+class FileSlice(Struct, frozen=True):
     """`length` octets of an open file from `offset`."""
 
     file: FileHandle
@@ -51,8 +50,7 @@ class StreamBroken(Exception):
     """A stream ended before its message did. The message says who failed, for the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """Octets that arrive over time; `length` is None where only the end tells.
 
     `chunks` raises StreamBroken where the rest will never come. `close` ends whatever
@@ -75,8 +73,7 @@ class Duplex(Protocol):
     async def aclose(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Switched:
+class Switched(Struct, frozen=True):
     """Behind a 101: what the client sends goes to `duplex`, and the other way round."""
 
     duplex: Duplex
@@ -99,8 +96,7 @@ def body_length(body: Body) -> int | None:
             return body.length
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """What a handler answers.
 
     `remember`: the answer depends on nothing but the request head, the configuration
@@ -116,7 +112,7 @@ class Response:
     remember: bool = False
     close: bool = False
     forwarded: bool = False
-    label: str = field(default="-", compare=False)
+    label: str = "-"
 
     async def aclose(self) -> None:
         """Give back what the body holds, open files and streams."""

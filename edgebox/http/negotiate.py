@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from edgebox.http.headers import split_list
 
@@ -23,8 +24,7 @@ _MEMBER = re.compile(
 _ALIASES = {b"x-gzip": b"gzip", b"x-compress": b"compress"}  # RFC 9110 §8.4.1
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptable:
+class Acceptable(Struct, frozen=True):
     """Weights from 0 (refused) to 1000, by coding as listed; `*` stands for the rest."""
 
     listed: Mapping[bytes, int]

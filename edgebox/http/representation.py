@@ -7,7 +7,8 @@ evaluated before ranges (RFC 9110 §13.2.1), and both only where the answer woul
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from edgebox.http import conditions, ranges
 from edgebox.http.conditions import Verdict
@@ -17,8 +18,7 @@ from edgebox.http.mime import OCTET_STREAM
 from edgebox.http.ranges import Outcome, Span
 
 
-@dataclass(frozen=True, slots=True)
-class Representation:
+class Representation(Struct, frozen=True):
     """Something with validators, of which parts can be taken.
 
     `kind` is its Content-Type, if it has one; `fields` go on 200, 206 and 304 alike

@@ -16,15 +16,15 @@ RFC loses, and a target has one spelling less.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
+
+from msgspec import Struct
 
 from edgebox.http.faults import Fault
 from edgebox.http.headers import Headers
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A request target taken apart (RFC 9112 §3.2).
 
     `raw` is the target as sent; `raw_path` its path, undecoded, without query;

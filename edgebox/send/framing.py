@@ -7,8 +7,9 @@ here, which is why their answers are equal octet for octet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from http import HTTPStatus
+
+from msgspec import Struct
 
 from edgebox.http.message import Response, body_length
 
@@ -16,8 +17,7 @@ REASONS = {s.value: s.phrase.encode() for s in HTTPStatus} | {418: b"Unused"}
 STATUS_LINES = {n: b"HTTP/1.1 %d %s\r\n" % (n, REASONS.get(n, b"")) for n in range(100, 600)}
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(Struct, frozen=True):
     """A rendered head and how its body goes out.
 
     `body`: whether any body octets follow (not for HEAD, 204, 304).

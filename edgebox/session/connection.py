@@ -9,16 +9,18 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
 
 import trio
+from msgspec import Struct
 
 from edgebox.handlers.synthetic import refusal
 from edgebox.http.faults import Fault
 from edgebox.listen.connection import Connection
 from edgebox.send.framing import frame
 from edgebox.send.writer import Sent, Writer
-from edgebox.session.cycle import Gone, Respond, Service, serve_one
+from edgebox.session.cycle import Gone, Long, Respond, Service, serve_one
 from edgebox.session.head import READ_SIZE, receive, receive_nowait
 
 LINGER_OCTETS = 1024 * 1024  # what is still read of a client that does not stop sending
@@ -26,8 +28,7 @@ LINGER_OCTETS = 1024 * 1024  # what is still read of a client that does not stop
 Park = Callable[[Connection], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Unsent:
+class Unsent(Struct, frozen=True):
     """An answer to `head` of which the socket's buffer took only `sent` octets.
 
     `member` is our part of its Cache-Status.
@@ -73,6 +74,10 @@ async def serve(
                 conn.began = trio.current_time()
             turn = await serve_one(service, conn, buffer, first or service.respond)
             first = None
+            if turn.long is not None:
+                parked = True
+                service.carrier.take(conn, turn.long.piece, partial(give_back, turn.long, park))
+                return
             if turn.linger:
                 await linger(conn, service.rules.linger)
             if not turn.keep_alive:
@@ -114,6 +119,33 @@ async def linger(conn: Connection, seconds: float) -> None:
         while total < LINGER_OCTETS and await receive(conn, drained):
             total += len(drained)
             drained.clear()
+
+
+def give_back(long: Long, park: Park | None, outcome: Sent, octets: int) -> None:
+    """A file was carried, or `octets` of it: tell of it, and see to its connection."""
+    account = long.account
+    service, conn = account.service, account.conn
+    account.response.release()
+    account.settle(outcome, account.head + octets, perf_counter() - account.began)
+    if outcome is not Sent.WHOLE:
+        conn.close()
+    elif not long.keep_alive:
+        if receive_nowait(conn, bytearray()):
+            service.carrier.start(part, service, conn)
+        else:
+            conn.close()
+    elif park is not None:
+        park(conn)
+    else:
+        service.carrier.start(serve, service, conn)
+
+
+async def part(service: Service, conn: Connection) -> None:
+    """Close a connection whose client is still sending."""
+    try:
+        await linger(conn, service.rules.linger)
+    finally:
+        conn.close()
 
 
 async def finish(service: Service, conn: Connection, unsent: Unsent, park: Park) -> None:

@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 
+import msgspec
 import trio
+from msgspec import Struct
 
 from edgebox.epoch import Epoch
 from edgebox.handlers.exchange import BodyRefused, Exchange
@@ -20,7 +22,7 @@ from edgebox.handlers.synthetic import refusal
 from edgebox.http.faults import Fault
 from edgebox.http.gate import HeadLimits
 from edgebox.http.headers import Fields
-from edgebox.http.message import Response, Switched
+from edgebox.http.message import FileSlice, Request, Response, Switched
 from edgebox.listen.connection import Connection
 from edgebox.observe.access_log import Asked, Entry, split_head
 from edgebox.observe.counters import Counters
@@ -28,7 +30,8 @@ from edgebox.observe.hottest import url_of
 from edgebox.observe.kinds import kind_of
 from edgebox.observe.outcome import member_in
 from edgebox.observe.recorder import Recorder
-from edgebox.send.framing import frame, wants_keep_alive
+from edgebox.send.carrier import LONG, Carrier
+from edgebox.send.framing import Wire, frame, wants_keep_alive
 from edgebox.send.writer import SendLimits, Sent, Writer
 from edgebox.session.body import BodyReader
 from edgebox.session.head import Received, read_head, receive_nowait, understand
@@ -55,8 +58,7 @@ class Rules:
     send: SendLimits
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Struct, frozen=True):
     """An answer that went out: `octets` in all, `size` of them body.
 
     `host` is whom the request was for, `member` our part of Cache-Status, both b"" where that
@@ -68,7 +70,7 @@ class Gone:
     octets: int
     member: bytes = b""
     host: bytes = b""
-    asked: Asked = field(default_factory=Asked)
+    asked: Asked = msgspec.field(default_factory=Asked)
 
 
 @dataclass(slots=True)
@@ -80,6 +82,7 @@ class Service:
     respond: Respond
     recorder: Recorder
     counters: Counters
+    carrier: Carrier
     draining: bool = False
     waiting: set[trio.CancelScope] = field(default_factory=set)
 
@@ -127,15 +130,51 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Account:
+    """What is told of an answer to the request head `octets`, once it is over."""
+
+    service: Service
+    conn: Connection
+    octets: bytes
+    request: Request
+    response: Response
+    asked: Asked
+    head: int  # octets of the answer's head
+    began: float  # perf_counter()
+    first: float  # seconds until the head went out
+
+    def settle(self, sent: Sent, octets: int, total: float, broken: str = "") -> None:
+        """It is over: `octets` went out in `total` seconds; `broken` is what a stream said."""
+        service, response, request = self.service, self.response, self.request
+        size, member = max(0, octets - self.head), member_in(response.fields)
+        gone = Gone(response.status, size, octets, member, request.host, self.asked)
+        service.note(self.conn, self.octets, gone)
+        service.counters.served(kind_of(response), octets, self.first, total)
+        service.counters.hottest.note(url_of(request), 1, octets)
+        if sent is not Sent.WHOLE:
+            service.recorder.cut(self.conn.peer, self.octets, sent, broken)
+
+
+@dataclass(frozen=True, slots=True)
+class Long:
+    """A piece of a file whose head is out. The response holds the file and must be released."""
+
+    piece: FileSlice
+    keep_alive: bool
+    account: Account
+
+
+class Turn(Struct, frozen=True):
     """How a cycle ended: `keep_alive` when another request may follow.
 
     `linger`: the client may still be sending what nobody will read, so the connection
     is drained before it is closed, lest a reset overtake the answer (RFC 9112 §9.6).
+    `long`: only the head is out; whoever gets this has the rest carried.
     """
 
     keep_alive: bool
     linger: bool = False
+    long: Long | None = None
 
 
 async def serve_one(
@@ -188,21 +227,30 @@ async def _answer(
     wire = frame(response, request.method, request.minor, keep_alive, service.epoch.stamp)
     writer = Writer(conn, rules.send)
     first = perf_counter() - began  # a head is sent at once, whatever its body waits for
+    account = Account(
+        service, conn, octets, request, response, exchange.asked, len(wire.head), began, first
+    )
+    piece = _maybe_long(wire, response)
+    if buffer or keep_alive != wanted or not body.finished:
+        piece = None  # whoever may be sending more meanwhile is this task's to see to
+    handed_over = False
     try:
-        sent = await writer.write(wire, response)
+        if piece is not None:
+            sent = await writer.send_head(wire)
+            if sent is Sent.WHOLE:
+                handed_over = True
+                return Turn(False, long=Long(piece, wire.keep_alive, account))
+        else:
+            sent = await writer.write(wire, response)
         total = perf_counter() - began
         if isinstance(response.body, Switched) and sent is Sent.WHOLE:
             await relay(conn, bytes(buffer), response.body.duplex)
     finally:
-        with trio.move_on_after(CLEAN_UP, shield=True):
-            await response.aclose()
-    size, member = max(0, writer.sent - len(wire.head)), member_in(response.fields)
-    gone = Gone(response.status, size, writer.sent, member, request.host, exchange.asked)
-    service.note(conn, octets, gone)
-    service.counters.served(kind_of(response), writer.sent, first, total)
-    service.counters.hottest.note(url_of(request), 1, writer.sent)
+        if not handed_over:
+            with trio.move_on_after(CLEAN_UP, shield=True):
+                await response.aclose()
+    account.settle(sent, writer.sent, total, writer.broken)
     if sent is not Sent.WHOLE:
-        service.recorder.cut(conn.peer, octets, sent, writer.broken)
         return Turn(False)
     if isinstance(response.body, Switched):
         return Turn(False)
@@ -211,6 +259,14 @@ async def _answer(
     # Who did not ask for the end may be sending the next request at this moment.
     more = wanted or not body.finished or bool(buffer) or receive_nowait(conn, buffer)
     return Turn(False, linger=more)
+
+
+def _maybe_long(wire: Wire, response: Response) -> FileSlice | None:
+    """The body, where it is one piece of a file that no socket's buffer takes whole."""
+    body = response.body
+    if wire.body and isinstance(body, FileSlice) and body.length >= LONG:
+        return body
+    return None
 
 
 async def _refuse(service: Service, conn: Connection, fault: Fault, octets: bytes) -> Turn:

@@ -10,10 +10,10 @@ single octets (FAULTS: slow head).
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
 
 import h11
 import trio
+from msgspec import Struct
 
 from edgebox.http.faults import Fault
 from edgebox.http.gate import (
@@ -33,8 +33,7 @@ from edgebox.listen.connection import Connection
 READ_SIZE = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """A request, the head it came in, and h11 to read its body with, if it has one."""
 
     request: Request

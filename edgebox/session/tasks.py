@@ -33,7 +33,9 @@ class TaskPerConnection:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve until cancelled."""
+        self._service.rules.send.bandwidth.pace(listeners)
         async with trio.open_nursery() as self._nursery:
+            await self._nursery.start(self._service.carrier.run)
             self._nursery.start_soon(self._accept_all, listeners)
             task_status.started()
             await trio.sleep_forever()
@@ -43,7 +45,8 @@ class TaskPerConnection:
         self._accepting.cancel()
 
     def statistics(self) -> dict[str, int]:
-        return {"tasks": self._admission.tasks, "idle": len(self._service.waiting)}
+        counts = {"tasks": self._admission.tasks, "idle": len(self._service.waiting)}
+        return counts | self._service.carrier.statistics()
 
     async def _accept_all(self, listeners: Sequence[socket.socket]) -> None:
         with self._accepting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -188,3 +189,30 @@ def test_what_a_purge_names() -> None:
     assert _purge(b"/a", (b"Surrogate-Key", b"x y"), (b"Surrogate-Key", b"x z")) == [
         Purge(Scope.TAG, tag) for tag in (b"x", b"y", b"z")
     ]
+
+
+async def test_a_purge_is_told_to_all_other_workers_before_it_is_answered() -> None:
+    told_of: list[Purge] = []
+
+    async def tell(purges: Sequence[Purge]) -> str:
+        told_of.extend(purges)
+        return ""
+
+    async with proxied(app) as (server, _):
+        await fill(server)
+        server.worker.caching.operator.tell_others = tell
+        assert told(await server.get("/blog/*", method="PURGE")) == {"purged": 2}
+        assert told_of == [Purge(Scope.PREFIX, b"http://x/blog/")]
+
+
+async def test_a_purge_that_not_all_have_done_is_not_called_done() -> None:
+    async def fail(purges: Sequence[Purge]) -> str:
+        return "worker 2 has not answered for 10 s"
+
+    async with proxied(app) as (server, _):
+        await fill(server)
+        server.worker.caching.operator.tell_others = fail
+        answer = await server.get("/a", method="PURGE")
+        assert answer.status == 503
+        assert b"worker 2 has not answered" in answer.body
+        assert "/a" not in await stored(server)
