@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: serve test lint types unit bench gigabit clean
+.PHONY: serve test lint types unit bench gigabit deb clean
 
 serve: $(STAMP)
 	$(BIN)/edgebox serve -c edgebox.toml
@@ -33,6 +33,10 @@ bench: $(STAMP)
 PHASE ?= 15
 gigabit: $(STAMP)
 	$(BIN)/python -m perf.gigabit --phase $(PHASE)
+
+# Takes Debian's Python with its venv module. Writes build/edgebox_VERSION_ARCHITECTURE.deb.
+deb:
+	packaging/build-deb build
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,7 @@ PURE = files(
     *(f"config/{n}.py" for n in ("schema", "units", "marks", "upstreams")),
     *(f"cache/{n}.py" for n in CACHE_POLICY),
     *(f"cache/disk/{n}.py" for n in ("layout", "format", "purge")),
+    *(f"observe/{n}.py" for n in ("query", "outcome", "log_format")),
 )  # fmt: skip
 
 
@@ -94,6 +97,21 @@ def test_supervisor_imports_no_request_code() -> None:
         assert not reaches(
             imports(f), "trio", "h11", "edgebox.session", "edgebox.handlers", "edgebox.express"
         )
+
+
+SUPERVISOR_HAS_NOT = (
+    "trio", "h11", "rich", "pyroute2", "cachetools",
+    *(f"edgebox.{room}" for room in ("session", "handlers", "express", "send", "files", "memory")),
+)  # fmt: skip
+
+
+def test_the_supervisor_loads_no_request_code_on_whatever_way() -> None:
+    """It stays for as long as the machine runs: what it never does takes none of its memory."""
+    code = "import edgebox.cli.serve, edgebox.ops.supervisor, sys; print(*sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not reaches(set(ran.stdout.split()), *SUPERVISOR_HAS_NOT)
 
 
 def test_observe_is_a_sink() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -50,12 +51,16 @@ class ControlClient:
         self._reader = LineReader(LONGEST)
         self._lines: Iterator[bytes] = iter(())
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._sock.settimeout(patience)
+        # With a timeout of Python's, connect would not wait for a server that is busy accepting.
+        seconds, fraction = divmod(patience, 1)
+        limit = struct.pack("ll", int(seconds), int(fraction * 1e6))
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         try:
             self._sock.connect(path)
         except OSError as problem:
             self._sock.close()
-            raise _why(path, problem) from problem
+            raise why_not(path, problem) from problem
+        self._sock.settimeout(patience)
 
     def __enter__(self) -> ControlClient:
         return self
@@ -185,7 +190,8 @@ def _setting(config: Path | None) -> str | None:
     return setting if setting in ("", "auto") else str(path.absolute().parent / setting)
 
 
-def _why(path: str, problem: OSError) -> click.ClickException:
+def why_not(path: str, problem: OSError) -> click.ClickException:
+    """What to tell an operator who could not connect."""
     if isinstance(problem, FileNotFoundError):
         return NoServer(f"no edgebox runs here: there is no {path}")
     if isinstance(problem, ConnectionRefusedError):
@@ -194,5 +200,9 @@ def _why(path: str, problem: OSError) -> click.ClickException:
         return click.ClickException(
             f"you may not speak with the server at {path}: become its user, or join the group "
             "that owns the socket"
+        )
+    if isinstance(problem, BlockingIOError):
+        return click.ClickException(
+            f"the server at {path} accepts nobody: it hangs, or is asked too much"
         )
     return click.ClickException(f"{path}: {problem.strerror or problem}")

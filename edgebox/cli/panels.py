@@ -72,7 +72,7 @@ def headline(told: Told) -> Text:
     ]
     if addresses := supervisor.get("addresses"):
         parts.append(" ".join(addresses))
-    return Text(" · ".join(parts), style="bold")
+    return _line(" · ".join(parts), style="bold")
 
 
 def lines(told: Told, width: int) -> list[Text]:
@@ -282,8 +282,13 @@ def ordered(
     return [row for row in cells if not low or any(low in cell.lower() for cell in row)]
 
 
+def _line(text: str = "", style: str = "") -> Text:
+    """One line, whatever the width."""
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
 def _label(name: str) -> Text:
-    return Text().append(name.ljust(_LABEL), style="cyan")
+    return _line().append(name.ljust(_LABEL), style="cyan")
 
 
 def _with_curve(line: Text, curve: Sequence[float], width: int, ceiling: float) -> Text:

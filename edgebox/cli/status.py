@@ -37,7 +37,7 @@ def _show(told: Told) -> None:
     console = Console(highlight=False)
     console.print(headline(told))
     for line in lines(told, console.width):
-        console.print(line, no_wrap=True, overflow="ellipsis")
+        console.print(line)
     for listing in LISTINGS:
         rows = ordered(listing, told, listing.sort, listing.down)
         if listing.key not in ("w", "p", "e") or not rows:

@@ -15,7 +15,7 @@ from edgebox.cli.control import Told
 from edgebox.cli.panels import LISTINGS, Listing, headline, lines, ordered
 from edgebox.cli.words import cut
 
-HELP = "u p w r e: tables   s S: sort, turn   / filter   ↑ ↓ Enter: detail   space: hold   q: quit"
+HELP = "u p w r e tables · s S sort · / filter · ↑ ↓ Enter detail · space hold · q quit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _rows(view: View, told: Told) -> list[list[str]]:
 
 
 def _title(view: View, count: int) -> Text:
-    line = Text()
+    line = Text(no_wrap=True, overflow="ellipsis")
     for listing in LISTINGS:
         chosen = listing is view.listing
         line.append(f" {listing.key} ", style="reverse bold" if chosen else "dim")
@@ -155,7 +155,7 @@ def _detail(view: View, rows: list[list[str]]) -> RenderableType:
     row = rows[min(view.row, len(rows) - 1)]
     table = Table(box=None, padding=(0, 2, 0, 2), show_header=False)
     for column, cell in zip(view.listing.columns, row, strict=True):
-        table.add_row(Text(column.title, style="cyan"), Text(cell))
+        table.add_row(Text(column.title, style="cyan"), Text(cell, overflow="fold"))
     return table
 
 

@@ -79,6 +79,11 @@ class Limits(Record, frozen=True, kw_only=True):
     body_rate: Annotated[Rate, about("a request body slower than this gets 408")] = 1000
     send_timeout: Annotated[Seconds, about("grace before the minimum sending rate counts")] = 20.0
     send_rate: Annotated[Rate, about("slower readers are cut off; 0: any progress will do")] = 1000
+    server_rate: Annotated[
+        Rate, about("most that goes out, all clients together; 0: no limit of ours")
+    ] = 0
+    connection_rate: Annotated[Rate, about("most that goes to one connection; 0: no limit")] = 0
+    client_rate: Annotated[Rate, about("most that goes to one client address; 0: no limit")] = 0
     head_size: Annotated[Size, about("request head; 431 beyond")] = 16 * 1024
     head_fields: Annotated[Positive, about("fields in a request head; 431 beyond")] = 100
     target_length: Annotated[Size, about("the request target; 414 beyond")] = 8 * 1024

@@ -42,6 +42,7 @@ BATCH = 256  # events a poll
 ROUNDS = 16  # polls before other tasks get their turn
 LINGER = 0.001  # seconds; times ROUNDS, how late a file's change may be heard of
 GLANCE = 0.02  # seconds between two looks, while draining, whether anybody is idle still
+QUIET = 3  # polls without a request, while files are carried, before others get their turn
 MOST_DECIDING = 40  # fields, those of Vary included: an upstream may name what it likes
 TOGETHER = 64 * 1024  # up to here head and body are kept, and sent, as one piece
 
@@ -93,6 +94,11 @@ class Lane:
         self._log = service.recorder.sink.pieces.extend
         self._follow_log()
         service.recorder.on_change(self._follow_log)
+        self._carrier = service.carrier
+        self._resting = trio.CancelScope()
+        self._bandwidth = service.rules.send.bandwidth
+        # None where the whole server's bandwidth has no limit.
+        self._spend = self._bandwidth.spend if self._bandwidth.server is not None else None
         epoch = service.epoch
         epoch.on_forget(memory.forget_answers)
         epoch.on_turn(self._age)
@@ -105,26 +111,61 @@ class Lane:
     ) -> None:
         """Accept and serve until cancelled; sessions that the lane starts are its children."""
         self._listeners = {sock.fileno(): sock for sock in listeners}
+        if not self._bandwidth.pace(listeners):
+            self._requests = 0  # every answer comes from a task, which keeps all limits
         try:
             async with trio.open_nursery() as self._nursery:
+                await self._nursery.start(self._carrier.run, self._rouse)
                 self._listen()
                 task_status.started()
-                poll, admission = self._epoll.poll, self._admission
+                poll, carrier = self._epoll.poll, self._carrier
                 while True:
-                    await trio.lowlevel.wait_readable(self._epoll.fileno())
+                    await self._wait_ready()
+                    quiet = 0
                     for _ in range(ROUNDS):
-                        # Without sessions nothing else is in a hurry, and waiting a moment
-                        # here is cheaper than a turn of trio's (some 50 µs) per batch.
-                        ready = poll(0 if admission.tasks else LINGER, BATCH)
-                        if not ready:
+                        ready = poll(self._carry_on(), BATCH)
+                        if ready:
+                            self._work(ready)
+                            continue
+                        quiet += 1
+                        if not carrier.transfers or quiet == QUIET or self._in_hurry():
                             break
-                        self._work(ready)
         finally:
             for pending, _ in self._waiting.pop_all():
                 pending.relay.abandon()
                 pending.conn.close()
             self._close_idle()
             self._epoll.close()
+
+    def _in_hurry(self) -> bool:
+        """Whether others than the lane and what it carries have something to do."""
+        admission = self._admission
+        return admission.tasks > admission.carried or self._carrier.loading > 0
+
+    def _carry_on(self) -> float:
+        """Push on what is carried, if it is time; seconds to wait in the lane's own epoll.
+
+        While nobody is in a hurry, waiting a moment there is cheaper than a turn of trio's (some
+        50 µs) per batch.
+        """
+        wait = self._carrier.push() if self._carrier.transfers else LINGER
+        return 0 if self._in_hurry() else wait
+
+    async def _wait_ready(self) -> None:
+        """Until a connection has something for us, or it is time to carry on."""
+        await self._bandwidth.wait_solvent()
+        if not self._carrier.transfers:
+            with trio.CancelScope() as self._resting:
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
+        elif self._in_hurry():
+            with trio.move_on_after(self._carrier.period):
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
+        else:
+            await trio.lowlevel.checkpoint()
+
+    def _rouse(self) -> None:
+        """There is something to carry."""
+        self._resting.cancel()
 
     def park(self, conn: Connection) -> None:
         """Take back a connection that is idle again."""
@@ -177,11 +218,12 @@ class Lane:
         return False
 
     def statistics(self) -> dict[str, int]:
-        return {
+        counts = {
             "idle": len(self.idle),
             "tasks": self._admission.tasks,
             "waiting": len(self._waiting),
-        } | self._memory.statistics()
+        }
+        return counts | self._carrier.statistics() | self._memory.statistics()
 
     # --- the hot path -----------------------------------------------------------------
 
@@ -241,6 +283,8 @@ class Lane:
             unsent = Unsent(data, parts, sent, status, keep_alive, member)
             self._admission.start(self._nursery, finish, self._service, conn, unsent, self.park)
             return LEAVES
+        if self._spend is not None:
+            self._spend(size)
         counters = self._counters
         counters.express += 1
         counters.octets += size

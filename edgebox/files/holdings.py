@@ -58,7 +58,7 @@ class Holdings:
         found = record.found
         content = found.content if isinstance(found, FileEntry) else None
         if content is not None:
-            kept = self._working_set.put(key, found, len(content), self._make_room)
+            kept = self._working_set.put(key, found, len(content), self._make_room, octets=content)
             if not kept:
                 self._note_eviction()
                 return False

@@ -83,7 +83,8 @@ class FileStore:
         policy = Policy(config.stat_cache, config.stale_bound)
         self.rememberable = policy.rememberable
         self._fresh_for = policy.fresh_for
-        self._object_size = min(config.object_size, working_set.capacity)
+        self._object_size = config.object_size
+        self._working_set = working_set
         self._on_change = on_change
         self._watchdog = Watchdog(
             config.watches if config.stat_cache == "inotify" else 0, self, log
@@ -227,7 +228,9 @@ class FileStore:
         With `nowait` the walk does not wait either: the kernel has just gone the same way
         through its caches.
         """
-        sight = take_look(*key, self._object_size, nowait=nowait)
+        # What finds no room goes out from its file: a copy that nobody keeps counts nowhere.
+        in_ram = min(self._object_size, self._working_set.room)
+        sight = take_look(*key, in_ram, nowait=nowait)
         if sight is None:
             return None
         docroot, path = key

@@ -1,4 +1,4 @@
-"""How many connections there may be, and how many there are in tasks."""
+"""How many connections there may be, and how many have an answer in hand."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import trio
 
 
 class Admission:
-    """Counts the connections of a worker against its limit."""
+    """Counts the connections of a worker against its limit.
 
-    __slots__ = ("_none", "limit", "tasks")
+    `tasks` have an answer in hand; of them, `carried` are on their way without a task.
+    """
+
+    __slots__ = ("_none", "carried", "limit", "tasks")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.tasks = 0
+        self.carried = 0
         self._none = trio.Event()
 
     def full(self, idle: int) -> bool:
@@ -34,12 +38,25 @@ class Admission:
         try:
             await run(*arguments)
         finally:
-            self.tasks -= 1
-            if not self.tasks:
-                self._none.set()
+            self._less()
+
+    def carry(self) -> None:
+        """One goes on without a task, before its task ends."""
+        self.tasks += 1
+        self.carried += 1
+
+    def set_down(self) -> None:
+        """One that was carried is not any more."""
+        self.carried -= 1
+        self._less()
+
+    def _less(self) -> None:
+        self.tasks -= 1
+        if not self.tasks:
+            self._none.set()
 
     async def wait_none(self) -> None:
-        """Until no task owns a connection."""
+        """Until no answer is in hand."""
         while self.tasks:
             self._none = trio.Event()
             await self._none.wait()

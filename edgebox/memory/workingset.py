@@ -15,6 +15,9 @@ from cachetools import LRUCache
 
 from edgebox.memory.ghost import Ghosts
 from edgebox.memory.ledger import Ledger
+from edgebox.memory.lent import Lent
+
+SMALL = 64 * 1024  # bytes that a sender soon has handed to the kernel, however slow the reader
 
 OnEvict = Callable[[Hashable, object], None]
 Sort = Callable[[Hashable], Hashable]
@@ -27,6 +30,7 @@ class _Item:
     sort: Hashable
     on_evict: OnEvict | None
     name: Hashable
+    octets: bytes | None
     used: int  # as `Ghosts.used` was at its last use
 
 
@@ -58,6 +62,7 @@ class WorkingSet:
         self.capacity = capacity
         self.ledger = ledger
         self.ghosts = Ghosts()
+        self._lent = Lent(ledger)
         self._account = ledger.account(account)
         self._evicted = 0
         self._refused = 0
@@ -71,11 +76,13 @@ class WorkingSet:
         size: int,
         on_evict: OnEvict | None = None,
         name: Hashable = None,
+        octets: bytes | None = None,
     ) -> bool:
         """Keep `value`, `size` bytes, in place of what had this key; False if it cannot fit.
 
         What had the key is gone in either case. `name` is what the object will be known by if
-        it comes again, where that is not the key.
+        it comes again, where that is not the key. `octets`: what of it may still be being sent
+        when it is evicted; until it is not, it counts.
         """
         name = key if name is None else name
         if key in self._items:
@@ -86,15 +93,29 @@ class WorkingSet:
             self._refused += 1
             return False
         while self._items.currsize + size > self.capacity or self.ledger.overdraft(size):
+            if not self._items:  # what was evicted is still being sent
+                self._refused += 1
+                return False
             self._evict()
         sort = self._sort(key) if self._sort is not None else None
-        self._items[key] = _Item(value, size, sort, on_evict, name, self.ghosts.used)
+        self._items[key] = _Item(value, size, sort, on_evict, name, octets, self.ghosts.used)
         self.ghosts.used += size
         self._account.charge(size)
         counted = self.sorts.setdefault(sort, [0, 0])
         counted[0] += 1
         counted[1] += size
         return True
+
+    @property
+    def room(self) -> int:
+        """The most bytes that an object may have to be put here now.
+
+        Where a quarter of what we may hold is evicted and still being sent, readers are slow
+        and many: large objects then do without RAM, or they would push out all that is hot.
+        """
+        free = max(0, self._account.held + self.ledger.budget - self.ledger.held)
+        most = min(self.capacity, free)
+        return min(most, SMALL) if self._lent.held > self.capacity // 4 else most
 
     def get(self, key: Hashable) -> object | None:
         """The object, now the most recently used one; None if it is not here."""
@@ -117,6 +138,7 @@ class WorkingSet:
 
     def yield_room(self) -> None:
         """Evict until the whole ledger is within its budget, or nothing is left here."""
+        self._lent.sweep()
         while self.ledger.overdraft() and self._items:
             self._evict()
 
@@ -142,6 +164,10 @@ class WorkingSet:
         self.ghosts.evicted(item.name, item.size, self.capacity)
         if item.on_evict is not None:
             item.on_evict(key, item.value)
+        if item.octets is not None:
+            rest = (item.octets, item.size)
+            del item
+            self._lent.note(rest)
 
     def _take_off(self, item: _Item) -> None:
         self._account.refund(item.size)

@@ -6,7 +6,10 @@ nothing else; what cannot be written is held up to a bound, then dropped and cou
 
 from __future__ import annotations
 
+import errno
 import os
+import select
+import stat
 import threading
 from typing import Protocol
 
@@ -148,28 +151,41 @@ class Sink:
 
 
 class FileTarget:
-    """An open file or pipe; `path` is "" for one that is not ours to open or close."""
+    """An open file or pipe; `path` is "" for one that is not ours to open or close.
+
+    All workers write to the same. What goes to a file in one write stays together (O_APPEND);
+    to a pipe or a socket only PIPE_BUF octets do (pipe(7)), so no more is written at once.
+    """
 
     def __init__(self, path: str, fd: int) -> None:
         self._path = path
         self._fd = fd
+        mode = os.fstat(fd).st_mode
+        self._in_small = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
         self._torn = False  # the last line was not written to its end
         self.problem = ""
 
     def write(self, batch: bytes) -> int:
         """Write `batch`; returns how many lines were not written whole."""
-        view = memoryview(b"\n" + batch if self._torn else batch)
+        data = b"\n" + batch if self._torn else batch
+        view, done = memoryview(data), 0
         try:
-            while view:
-                view = view[os.write(self._fd, view) :]
-                self._torn = False
+            while done < len(data):
+                done += os.write(self._fd, view[done : self._stop(data, done)])
         except OSError as error:  # ENOSPC, EIO, EPIPE, EAGAIN at the end: the service matters more
             self.problem = error.strerror or str(error)
-            written = len(batch) - len(view)
-            self._torn = self._torn or (written > 0 and batch[written - 1 : written] != b"\n")
-            return bytes(view).count(b"\n")
-        self.problem = ""
-        return 0
+        else:
+            self.problem = ""
+        if done:
+            self._torn = data[done - 1 : done] != b"\n"
+        return data.count(b"\n", done)
+
+    def _stop(self, data: bytes, start: int) -> int:
+        """Where a write from `start` on may end: behind a line, if it can."""
+        end = start + select.PIPE_BUF
+        if not self._in_small or end >= len(data):
+            return len(data)
+        return data.rfind(b"\n", start, end) + 1 or end
 
     def write_nowait(self, batch: bytes) -> int:
         os.set_blocking(self._fd, False)  # the process is ending: a stuck pipe loses
@@ -192,4 +208,14 @@ class FileTarget:
 
 
 def _open(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    """A descriptor to append with; never waits, not for a named pipe's reader either."""
+    flags = os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        fd = os.open(path, os.O_WRONLY | flags, 0o640)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        # A pipe that nobody reads yet: with a reader of our own it takes what comes (fifo(7)).
+        fd = os.open(path, os.O_RDWR | flags, 0o640)
+    os.set_blocking(fd, True)  # the thread may wait
+    return fd

@@ -45,6 +45,7 @@ class Desk:
         self._control = control
         self._pages = pages
         self._log = log
+        self._generation = 0
         self._chorus = Chorus(control)
         self._reports = Reports(control, pages, orderly.facts)
         succession = control.events["ready"]
@@ -55,8 +56,8 @@ class Desk:
 
         control.events["ready"] = ready
         control.verbs |= {
-            "reload": lambda _, reply: orderly.reload(_answer(reply)),
-            "upgrade": lambda _, reply: orderly.upgrade(_answer(reply)),
+            "reload": lambda _, reply: orderly.reload(self._answer(reply)),
+            "upgrade": lambda _, reply: orderly.upgrade(self._answer(reply)),
             "reopen": lambda _, reply: _at_once(orderly.reopen, reply),
             "drain": lambda _, reply: _at_once(orderly.drain, reply),
             "stop": lambda _, reply: _at_once(orderly.stop, reply),
@@ -73,7 +74,8 @@ class Desk:
             self._log("warning", str(problem))
 
     def took_over(self, sized: Sized, generation: int) -> None:
-        """Another configuration is in force."""
+        """Another configuration, or another plan, is in force."""
+        self._generation = generation
         board = self._pages.board
         board.claim(os.getpid(), generation)
         board.publish({}, {}, msgspec.json.encode({"plan": plan_sheet(sized.plan)}))
@@ -83,12 +85,11 @@ class Desk:
         self._control.turn()
         self._reports.turn()
 
+    def _answer(self, reply: Reply) -> Told:
+        def told(why: str) -> None:
+            reply(refusal(why) if why else {"ok": True, "generation": self._generation})
 
-def _answer(reply: Reply) -> Told:
-    def told(why: str) -> None:
-        reply({"ok": True} if not why else refusal(why))
-
-    return told
+        return told
 
 
 def _at_once(do: Callable[[], None], reply: Reply) -> None:

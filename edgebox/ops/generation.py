@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from edgebox.config.schema import Config
 from edgebox.listen.listeners import Listeners
@@ -175,6 +175,12 @@ class Generation:
         for process in self.processes:
             if process.stage is Stage.READY:
                 self.means.wires.tell(process.slot, {"verb": "keep_warm"})
+
+    def resize(self, config: Config, sizes: Mapping[str, int]) -> None:
+        """Have all take up these sizes, which `config` has too, for who comes later."""
+        self.brief = replace(self.brief, config=config)
+        for process in self.processes:
+            self.means.wires.tell(process.slot, {"verb": "resize", **sizes})
 
     def healthy(self, now: float) -> bool:
         """Whether somebody serves, and nobody hangs."""

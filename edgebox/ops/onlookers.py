@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import trio
 
@@ -25,6 +26,8 @@ from edgebox.observe.error_log import ErrorLog
 from edgebox.observe.pages import Pages
 from edgebox.observe.recorder import Recorder
 from edgebox.observe.sink import Sink
+from edgebox.send.bandwidth import Bandwidth
+from edgebox.send.carrier import Carrier
 from edgebox.session.cycle import Rules, Service
 from edgebox.session.tasks import TaskPerConnection
 
@@ -40,8 +43,12 @@ class Onlookers:
     ) -> None:
         self._handler = StatusHandler(pages, config, epoch.moment)
         recorder = Recorder(Sink("off", 1, 0), Combined(), errors)
-        self._service = Service(rules, epoch, self._respond, recorder, Counters())
-        self._front = TaskPerConnection(self._service, Admission(MOST))
+        # Bandwidth of its own: a full link is when one wants to look.
+        rules = replace(rules, send=replace(rules.send, bandwidth=Bandwidth()))
+        admission = Admission(MOST)
+        carrier = Carrier(rules.send, admission)
+        self._service = Service(rules, epoch, self._respond, recorder, Counters(), carrier)
+        self._front = TaskPerConnection(self._service, admission)
 
     async def run(
         self,

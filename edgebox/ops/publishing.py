@@ -7,7 +7,7 @@ sheet of tables every other one, and with it goes the heartbeat that the supervi
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -34,7 +34,10 @@ OTHERS = ("(others)", "other")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a worker is made of, as far as it has something to tell."""
+    """What a worker is made of, as far as it has something to tell.
+
+    `what_if` gives octets of RAM and the hit ratio with so much, for more and less than there is.
+    """
 
     epoch: Epoch
     counters: Counters
@@ -46,6 +49,7 @@ class Parts:
     caching: Caching
     errors: ErrorLog
     sinks: Sequence[Sink]
+    what_if: Callable[[], Sequence[tuple[int, float]]]
 
 
 class Publisher:
@@ -106,7 +110,7 @@ class Publisher:
         tables: dict[str, object] = {
             "ledger": dict(parts.working_set.ledger.statistics().accounts),
             "upstreams": list(self._servers()),
-            "what_if": parts.working_set.what_if(),
+            "what_if": parts.what_if(),
             "ram": _largest(parts.working_set),
             "errors": [[int(at), level, text] for at, level, text in parts.errors.recent],
             "hot": parts.counters.hottest.most(HOT),

@@ -36,6 +36,7 @@ class Rise:
     """A generation that is to take over, and who wants to know how it went."""
 
     generation: Generation
+    asked: Config  # as the operator has it
     sized: Sized
     told: list[Told] = field(default_factory=list)
 
@@ -86,7 +87,7 @@ class Succession:
             status = self._status.changed(status_at, 1, backlog)
             brief = Brief(self.number + 1, sized.workers, sized.worker, identity, listeners, status)
             _prepare(brief)
-            self._start(brief, sized, told)
+            self._start(Rise(Generation(brief, self._means), asked, sized, told))
         except BaseException:
             listeners.close_except(self.listeners)
             status.close_except(self._status)
@@ -161,16 +162,15 @@ class Succession:
         found += [self.current] if self.current is not None else []
         return iter([*found, *reversed(self._leaving)])
 
-    def _start(self, brief: Brief, sized: Sized, told: list[Told]) -> None:
+    def _start(self, rise: Rise) -> None:
         now = time.monotonic()
-        generation = Generation(brief, self._means)
         try:
-            generation.start(now)
+            rise.generation.start(now)
         except BaseException:
-            self._dismiss(generation, now)
+            self._dismiss(rise.generation, now)
             raise
-        self.number = brief.number
-        self.rise = Rise(generation, sized, told)
+        self.number = rise.generation.brief.number
+        self.rise = rise
 
     def _take_over(self, rise: Rise, now: float) -> None:
         self.rise = None

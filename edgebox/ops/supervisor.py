@@ -17,6 +17,7 @@ import socket
 import time
 from collections.abc import Callable, MutableMapping
 from contextlib import ExitStack, suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -27,8 +28,11 @@ from edgebox.ops.desk import Desk
 from edgebox.ops.generation import Generation
 from edgebox.ops.inheritance import Inheritance, take_inheritance
 from edgebox.ops.journal import Journal
+from edgebox.ops.live import Live, measure
 from edgebox.ops.notify import Notifier
 from edgebox.ops.signals import has_terminal, signals
+from edgebox.ops.sizes import sizes
+from edgebox.ops.sizing import Sized
 from edgebox.ops.succession import REASONS, Rise, Succession, Told
 from edgebox.ops.successor import READY, Successor
 
@@ -61,6 +65,7 @@ class Supervisor:
         self._generations = Succession(read, self._pages, self._control, self._log, self._inherited)
         self._generations.risen, self._generations.failed = self._risen, self._failed
         self._desk = Desk(self._control, self._pages, self._log, self)
+        self._live: Live | None = None
         self._successor: Successor | None = None
         self._wanted: list[Told] = []  # reloads asked for while one is under way
         self._started = self._ending = self._handed_over = False
@@ -181,16 +186,29 @@ class Supervisor:
         brief = rise.generation.brief
         self._log.use(brief.config.log, follow=brief.identity is None)
         self._desk.took_over(rise.sized, brief.number)
+        if self._live is None:
+            measured = partial(measure, self._pages)
+            facts, replanned = rise.sized.facts, self._replanned
+            self._live = Live(self._selector, facts, rise.asked, replanned, measured)
+        else:
+            self._live.adopt(rise.sized.facts, rise.asked)
         if self._started:
             self._log("info", f"reloaded: generation {brief.number} serves")
         else:
-            self._announce(self._generations.listeners.addresses())
             if self._inherited is not None and self._inherited.wire >= 0:
                 self._wait_for_predecessor(self._inherited)
             else:
                 self._desk.open(brief.config, brief.identity.group if brief.identity else -1)
+            self._announce(self._generations.listeners.addresses())
         self._started = True
         self._notifier.ready(rise.sized.summary())
+
+    def _replanned(self, sized: Sized, line: str) -> None:
+        """The machine is not what it was: who serves is made to fit."""
+        self._log("info", line)
+        if (current := self._generations.current) is not None:
+            current.resize(sized.worker, sizes(sized.worker))
+            self._desk.took_over(sized, current.brief.number)
 
     def _failed(self, rise: Rise) -> None:
         if self._started:
@@ -212,6 +230,8 @@ class Supervisor:
             self._turned_at = now
             self._generations.tick(now, grace=now < self._grace_until)
             self._desk.turn()
+            if self._live is not None:
+                self._live.turn()
             if self._successor is not None:
                 self._successor.tick(now)
             self._feed(now)
@@ -237,6 +257,8 @@ class Supervisor:
         self._generations.end(how)
 
     def _close(self) -> None:
+        if self._live is not None:
+            self._live.close()
         self._control.close(remove=not self._handed_over)
         self._generations.close(remove=not self._handed_over)
         self._pages.close()

@@ -50,6 +50,8 @@ from edgebox.ops.sorts import Sorter
 from edgebox.ops.verbs import Verbs
 from edgebox.ops.wire import Wire
 from edgebox.plan.assumptions import SEND_BUFFER
+from edgebox.send.bandwidth import Bandwidth, Rates
+from edgebox.send.carrier import Carrier
 from edgebox.send.writer import SendLimits
 from edgebox.session.cycle import Rules, Service
 from edgebox.session.tasks import TaskPerConnection
@@ -112,8 +114,9 @@ class Worker:
         readers = trio.CapacityLimiter(config.files.read_threads)
         rules = _rules(config, readers)
         self.counters = Counters()
-        self.service = Service(rules, self.epoch, self._respond, recorder, self.counters)
         self.admission = Admission(config.limits.connections or 1)
+        carrier = Carrier(rules.send, self.admission)
+        self.service = Service(rules, self.epoch, self._respond, recorder, self.counters, carrier)
         self.front = self._make_front(config)
         self.epoch.on_turn(self._turn)
         self._turn()
@@ -163,9 +166,7 @@ class Worker:
         """
         wire = Wire(post.wire, self.errors, post.early)
         self.epoch.on_turn(self.publisher(post.pages.slot(post.slot)).turn)
-        onlookers = Onlookers(
-            post.pages, self._config.status, self.epoch, self.service.rules, self.errors
-        )
+        onlookers = self._make_onlookers(post) if post.status else None
 
         async def keep_warm(_: Message) -> Message:
             warm.leave(post.warm, self.store.hottest(warm.COUNT))
@@ -179,17 +180,22 @@ class Worker:
             def drain() -> None:
                 if not self.service.draining:
                     wire.send_nowait({"event": "draining"})
-                    onlookers.drain()
+                    if onlookers is not None:
+                        onlookers.drain()
                     warm.leave(post.warm, self.store.hottest(warm.COUNT))
                     nursery.start_soon(self._drain, nursery.cancel_scope)
 
             wire.when_gone = drain
             await nursery.start(self._watch_signals, nursery.cancel_scope, drain)
             await nursery.start(self.serve, listeners, post.warm)
-            if post.status:
+            if onlookers is not None:
                 await nursery.start(onlookers.run, post.status)
             await nursery.start(wire.run)
             wire.send_nowait({"event": "ready"})
+
+    def _make_onlookers(self, post: Post) -> Onlookers:
+        rules, errors = self.service.rules, self.errors
+        return Onlookers(post.pages, self._config.status, self.epoch, rules, errors)
 
     def publisher(self, slot: Slot) -> Publisher:
         """What tells of this worker in `slot`, if it is called once a second; it beats, too."""
@@ -279,6 +285,7 @@ def _budget(config: Config) -> int:
 
 def _rules(config: Config, readers: trio.CapacityLimiter) -> Rules:
     limits = config.limits
+    rates = Rates(limits.server_rate, limits.connection_rate, limits.client_rate)
     return Rules(
         head=HeadLimits(limits.head_size, limits.head_fields, limits.target_length),
         head_timeout=limits.head_timeout,
@@ -289,7 +296,11 @@ def _rules(config: Config, readers: trio.CapacityLimiter) -> Rules:
         body_window=limits.body_timeout,
         linger=limits.linger,
         send=SendLimits(
-            limits.send_rate, limits.send_timeout, config.files.sendfile_chunk, readers
+            rates.least(limits.send_rate),
+            limits.send_timeout,
+            config.files.sendfile_chunk,
+            readers,
+            Bandwidth(rates),
         ),
     )
 

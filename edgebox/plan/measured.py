@@ -40,14 +40,21 @@ def connection_size(now: Running, rest: Running) -> int | None:
 
 
 class Measurements(Record, frozen=True, kw_only=True):
-    """What is remembered of all moments so far: the quietest, and the largest connection."""
+    """What is remembered of all moments so far: the quietest, and the largest connection.
+
+    A moment counts as far as the next one bears it out: figures of one moment are not all
+    taken at once, and in a flood they differ by what came between.
+    """
 
     rest: Running
     largest: Whole | None = None
+    last: Whole | None = None
 
     def after(self, now: Running) -> Measurements:
         """These, and one moment more."""
         rest = now if now.connections < self.rest.connections else self.rest
         size = connection_size(now, rest)
-        known = [each for each in (size, self.largest) if each is not None]
-        return Measurements(rest=rest, largest=max(known, default=None))
+        largest = self.largest
+        if size is not None and self.last is not None:
+            largest = max(largest or 0, min(size, self.last))
+        return Measurements(rest=rest, largest=largest, last=size)

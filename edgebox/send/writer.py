@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import trio
@@ -18,6 +18,8 @@ import trio
 from edgebox.files.residency import is_resident, load_window
 from edgebox.http.message import Body, FileSlice, Response, Stream, StreamBroken, Switched
 from edgebox.listen.connection import Connection
+from edgebox.send import bandwidth
+from edgebox.send.bandwidth import Bandwidth
 from edgebox.send.framing import Wire
 from edgebox.send.pace import Pace
 
@@ -37,23 +39,28 @@ class Sent(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SendLimits:
-    """`rate` octets a second over each `window` seconds; `chunk` octets a sendfile call."""
+    """`rate` octets a second at least over each `window` seconds; `chunk` octets a sendfile call.
+
+    `bandwidth` is the most that may go out.
+    """
 
     rate: int
     window: float
     chunk: int
     readers: trio.CapacityLimiter
+    bandwidth: Bandwidth = field(default_factory=Bandwidth)
 
 
 class Writer:
     """Sends one answer on one connection and counts what went out."""
 
-    __slots__ = ("_conn", "_limits", "_pace", "broken", "sent")
+    __slots__ = ("_budgets", "_conn", "_limits", "_pace", "broken", "sent")
 
     def __init__(self, conn: Connection, limits: SendLimits) -> None:
         self._conn = conn
         self._limits = limits
         self._pace = Pace(limits.rate, limits.window, trio.current_time())
+        self._budgets = limits.bandwidth.budgets(conn)
         self.sent = 0  # octets, head included
         self.broken = ""  # what a broken stream said of itself
 
@@ -61,12 +68,16 @@ class Writer:
         """Send head and body. Never raises for what the client does."""
         return await self._guard(self._write(wire, response.body if wire.body else b""))
 
+    async def send_head(self, wire: Wire) -> Sent:
+        """Send the head alone; a file will follow it at once."""
+        return await self._guard(self._send_parts((wire.head,), more=True))
+
     async def send_rest(self, parts: Sequence[bytes | memoryview]) -> Sent:
         """Send what is left of an answer that was begun elsewhere."""
         return await self._guard(self._send_parts(parts))
 
-    async def _send_parts(self, parts: Sequence[bytes | memoryview]) -> Sent:
-        await self.send_all(parts)
+    async def _send_parts(self, parts: Sequence[bytes | memoryview], more: bool = False) -> Sent:
+        await self.send_all(parts, more)
         return Sent.WHOLE
 
     @staticmethod
@@ -100,8 +111,9 @@ class Writer:
         flags = MORE if more else NOWAIT
         rest: list[bytes | memoryview] = [p for p in parts if p]
         while rest:
+            most = await self._wait_allowed()
             try:
-                sent = self._conn.sock.sendmsg(rest, (), flags)
+                sent = self._conn.sock.sendmsg(_clip(rest, most) if most else rest, (), flags)
             except BlockingIOError:
                 await self._wait_writable()
                 continue
@@ -125,8 +137,9 @@ class Writer:
                         load_window, fd, offset, window, limiter=self._limits.readers
                     )
                 loaded = offset + window
+            most = await self._wait_allowed() or window
             try:
-                sent = os.sendfile(sock.fileno(), fd, offset, loaded - offset)
+                sent = os.sendfile(sock.fileno(), fd, offset, min(most, loaded - offset))
             except BlockingIOError:
                 await self._wait_writable()
                 continue
@@ -167,6 +180,24 @@ class Writer:
             await self.send_all((b"0\r\n%s\r\n" % lines,))
         return Sent.WHOLE
 
+    async def _wait_allowed(self) -> int:
+        """Wait until the limits leave room. How much may go now, 0 for as much as there is."""
+        limits, budgets = self._limits.bandwidth, self._budgets
+        if limits.server is None and not budgets:
+            return 0
+        began = trio.current_time()
+        await limits.wait_solvent()
+        if limits.server is not None and self.sent >= bandwidth.SMALL:
+            budgets = (*budgets, limits.server)
+        while True:
+            now = trio.current_time()
+            due = bandwidth.due(budgets, now)
+            if due <= now:
+                break
+            await trio.sleep_until(due)
+        self._pace.deadline += now - began  # this was not the client's time
+        return bandwidth.piece(budgets)
+
     async def _wait_writable(self) -> None:
         with trio.move_on_at(self._pace.deadline) as scope:
             await trio.lowlevel.wait_writable(self._conn.sock)
@@ -176,6 +207,20 @@ class Writer:
     def _moved(self, octets: int) -> None:
         self.sent += octets
         self._pace.progress(octets, trio.current_time())
+        if self._budgets:
+            bandwidth.spend(self._budgets, octets)
+        self._limits.bandwidth.spend(octets)
+
+
+def _clip(parts: Sequence[bytes | memoryview], most: int) -> list[bytes | memoryview]:
+    """The first `most` octets of `parts`."""
+    clipped: list[bytes | memoryview] = []
+    for part in parts:
+        clipped.append(memoryview(part)[:most])
+        most -= len(clipped[-1])
+        if not most:
+            break
+    return clipped
 
 
 class _TooSlow(Exception):

@@ -175,8 +175,10 @@ def drop_privilege() -> None:
 
 @contextmanager
 def running(
-    *arguments: str, cwd: Path | None = None, unprivileged: bool = False, **popen: object
-) -> Iterator[Box]:
+    *arguments: str, cwd: Path | None = None, unprivileged: bool = False,
+    prefix: Sequence[str] = (), **popen: object,
+) -> Iterator[Box]:  # fmt: skip
+    """A box that ends with the block. `prefix`: a command that is to execute ours."""
     if unprivileged:
         popen["preexec_fn"] = drop_privilege
     if "--workers" not in arguments:
@@ -184,7 +186,7 @@ def running(
     runtime = tempfile.mkdtemp(prefix="edgebox-")
     environment = {**(popen.pop("env", None) or os.environ), "RUNTIME_DIRECTORY": runtime}  # type: ignore[dict-item]
     process = subprocess.Popen(
-        [sys.executable, "-m", "edgebox", "serve", *arguments], env=environment,
+        [*prefix, sys.executable, "-m", "edgebox", "serve", *arguments], env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, **popen,
     )  # fmt: skip
     try:

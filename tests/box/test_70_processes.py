@@ -181,7 +181,7 @@ def test_a_reload_may_change_how_many_and_where(file: Path, root: Path) -> None:
             served.terminate()
 
 
-@pytest.mark.parametrize("wrong", ['nonsense = 1', 'listen = ["127.0.0.1:1"]\nuser = "no such"'])
+@pytest.mark.parametrize("wrong", ["nonsense = 1", 'listen = ["127.0.0.1:1"]\nuser = "no such"'])
 def test_a_reload_that_cannot_be_leaves_all_as_it_was(
     start: Start, file: Path, root: Path, wrong: str
 ) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -17,6 +18,7 @@ from tests.origin import Call, Origin, proxied
 from tests.wire import Server
 
 HOUR = "Cache-Control: max-age=3600"
+BY_HTTP = '[control]\nsocket = ""\n'
 
 
 async def app(call: Call) -> None:
@@ -29,7 +31,8 @@ async def filled(tmp_path: Path) -> AsyncIterator[tuple[Server, Origin]]:
     async with proxied(app) as (server, origin):
         for target in ("/a", "/b", "/b/1"):
             await server.get(target)
-        (tmp_path / "box.toml").write_text(f'[server]\nlisten = ["127.0.0.1:{server.port}"]\n')
+        address = f'[server]\nlisten = ["127.0.0.1:{server.port}"]\n'
+        (tmp_path / "box.toml").write_text(address + BY_HTTP)
         yield server, origin
 
 
@@ -72,6 +75,37 @@ def test_purge_wants_to_know_what() -> None:
     assert "a URL, --prefix, --tag or --all" in result.output
 
 
+def test_purge_goes_over_the_control_socket_where_there_is_one(served: Any) -> None:
+    served.answers["purge"] = {"ok": True, "purged": 5}
+    result = served.run("purge", "http://x/ä", "--prefix", "http://x/b*", "--tag", "t", "--soft")
+    assert result.output == "5 purged\n"
+    assert served.heard == [
+        {
+            "verb": "purge", "urls": ["http://x/%C3%A4"], "prefixes": ["http://x/b*"],
+            "tags": ["t"], "everything": False, "soft": True,
+        }
+    ]  # fmt: skip
+
+
+def test_explain_goes_over_the_control_socket_where_there_is_one(served: Any) -> None:
+    told = {
+        "route": "/", "answered_by": "app", "key": "http://x/a", "stored": 0, "variants": [],
+        "decision": {"serve": "miss", "text": "nothing is stored", "source": "§4"},
+        "worker": 2, "stored_by_worker": {"1": 0, "2": 0},
+    }  # fmt: skip
+    served.answers["explain"] = {"ok": True, **told}
+    result = served.run("explain", "http://x/a", "-H", "Accept: */*")
+    assert "workers   this is worker 2; stored: worker 1 0, worker 2 0" in result.output
+    assert json.loads(served.run("explain", "http://x/a", "--json").output) == told
+    assert served.heard[0]["headers"] == {"Accept": "*/*"}
+
+
+def test_who_names_a_socket_where_nobody_is_does_not_mean_http(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["purge", "--all", "--socket", str(tmp_path / "none")])
+    assert result.exit_code == 1
+    assert "no edgebox runs here" in result.output
+
+
 @pytest.mark.parametrize("url", ["example.com/a", "ftp://x/a", "http:///a"])
 def test_what_is_no_url_is_refused(url: str) -> None:
     result = CliRunner().invoke(main, ["purge", url])
@@ -80,7 +114,7 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 
 
 def test_nobody_there_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "box.toml").write_text('[server]\nlisten = ["127.0.0.1:1"]\n')
+    (tmp_path / "box.toml").write_text('[server]\nlisten = ["127.0.0.1:1"]\n' + BY_HTTP)
     result = CliRunner().invoke(main, ["purge", "--all", "-c", str(tmp_path / "box.toml")])
     assert result.exit_code == 1
     assert result.output == ("Error: no answer from 127.0.0.1:1: [Errno 111] Connection refused\n")

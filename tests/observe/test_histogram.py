@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +18,7 @@ def holding(values: list[float]) -> Histogram:
 
 
 def test_bounds_grow_by_the_same_proportion_and_can_be_read() -> None:
-    steps = [b / a for a, b in zip(BOUNDS, BOUNDS[1:], strict=False)]
+    steps = [b / a for a, b in pairwise(BOUNDS)]
     assert all(1.38 < step < 1.51 for step in steps)
     assert (BOUNDS[0], BOUNDS[-1]) == (1e-05, 100.0)
     assert {str(b) for b in BOUNDS} >= {"0.001", "0.0015", "0.0022", "1.0", "4.7"}
@@ -39,7 +41,9 @@ def test_two_merged_are_as_one_that_saw_all(first: list[float], second: list[flo
 
 
 @given(st.lists(st.floats(2e-5, 90), min_size=1, max_size=200), st.floats(0.1, 100))
-def test_a_percentile_is_off_by_no_more_than_its_bucket(values: list[float], percent: float) -> None:
+def test_a_percentile_is_off_by_no_more_than_its_bucket(
+    values: list[float], percent: float
+) -> None:
     rank = max(1, -(-len(values) * percent // 100))
     exact = sorted(values)[int(min(rank, len(values))) - 1]
     told = holding(values).percentile(percent)

@@ -15,7 +15,7 @@ from edgebox.observe.histogram import BOUNDS
 from edgebox.observe.metrics import FAMILIES, HISTOGRAMS, OPEN_METRICS, PLAIN, render
 from edgebox.observe.pages import NUMBERS, Pages
 from edgebox.observe.status.snapshot import Snapshot
-from tests.observe.conftest import Look
+from tests.observe.conftest import COUNTED, Look
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "metrics.md"
 
@@ -47,9 +47,7 @@ def test_both_forms_have_the_same_values(pages: Pages, look: Look) -> None:
     openly = samples(parse_openly(text(pages, look())))
     plainly = samples(parse_plainly(text(pages, look(), openly=False)))
     assert openly == plainly
-    assert openly["edgebox_requests_total[('lane', 'express')]"] == 2 * (
-        NUMBERS.index("express") + 1
-    )
+    assert openly["edgebox_requests_total[('lane', 'express')]"] == 2 * COUNTED["express"]
     assert openly["edgebox_connections[('state', 'idle')]"] == 10
     assert openly["edgebox_workers"] == 2
     assert openly["edgebox_loop_lag_seconds"] == pytest.approx(0.008)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -70,6 +70,7 @@ def test_only_what_is_meant_is_logged_and_whoever_taps_hears_all() -> None:
     assert [record["status"] for record in heard] == [200, 404, 304, 500]
 
 
+@settings(max_examples=25)
 @given(st.integers(1, 20), st.lists(st.sampled_from([200, 304, 404, 500]), max_size=200))
 def test_a_sample_has_every_error_and_one_in_so_many_of_the_rest(
     sample: int, statuses: list[int]

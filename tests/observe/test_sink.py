@@ -103,13 +103,47 @@ async def test_a_line_that_was_torn_does_not_tear_the_next(tmp_path: Path) -> No
     os.set_blocking(writer, False)
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     target = FileTarget("", writer)
-    lost = target.write(b"a" * 3000 + b"\n" + b"b" * 3000 + b"\n")
-    assert (lost, target.problem) == (1, os.strerror(errno.EAGAIN))
-    assert os.read(reader, 10_000) == b"a" * 3000 + b"\n" + b"b" * 1095
+    lost = target.write(b"a" * 6000 + b"\n" + b"b\n")
+    assert (lost, target.problem) == (2, os.strerror(errno.EAGAIN))
+    assert os.read(reader, 10_000) == b"a" * 4096
     assert target.write(b"c\n") == 0
     assert target.write(b"d\n") == 0
     assert target.problem == ""
     assert os.read(reader, 10_000) == b"\nc\nd\n"
+    os.close(reader)
+    os.close(writer)
+
+
+async def test_a_named_pipe_needs_no_reader_to_begin_with(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    sink = Sink(str(path), 1, 1000)
+    nursery.start_soon(sink.run)
+    sink.add(b"early\n")
+    sink.flush()
+    sink.reopen()
+    await until(lambda: sink.statistics()["held"] == 0)
+    with path.open("rb") as reader:
+        assert reader.readline() == b"early\n"
+    sink.close()
+
+
+async def test_workers_do_not_write_into_each_other_s_lines(nursery: trio.Nursery) -> None:
+    """Some workers, one pipe, and more in a batch than goes into it in one piece."""
+    reader, writer = os.pipe()
+    sinks = [Sink("-", writer, 1_000_000) for _ in range(3)]
+    for number, sink in enumerate(sinks):
+        nursery.start_soon(sink.run)
+        for _ in range(1000):
+            sink.add(b"%d" % number * 99 + b"\n")
+        sink.flush()
+    text = b""
+    while len(text) < 300_000:
+        text += await trio.to_thread.run_sync(os.read, reader, 10_000)
+    for line in text.splitlines():
+        assert line == line[:1] * 99
     os.close(reader)
     os.close(writer)
 

@@ -60,7 +60,9 @@ def test_who_has_become_somebody_cannot_go_back() -> None:
         "assert os.getresuid() == (identity.user,) * 3, os.getresuid()\n"
         "assert os.getresgid() == (identity.group,) * 3, os.getresgid()\n"
         "assert 0 not in os.getgroups()\n"
-        "try:\n    os.setuid(0)\nexcept PermissionError:\n    pass\nelse:\n    print('root again')\n"
+        "try:\n    os.setuid(0)\n"
+        "except PermissionError:\n    pass\n"
+        "else:\n    print('root again')\n"
         "lines = open('/proc/self/status').read().split('\\n')\n"
         "print([l for l in lines if l.startswith(('NoNewPrivs', 'CapEff', 'CapPrm', 'CapAmb'))])"
     )

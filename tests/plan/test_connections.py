@@ -92,11 +92,12 @@ def test_a_worker_that_memory_has_no_room_for_is_not_planned() -> None:
     assert (small, large) == (2, 16)
 
 
-def test_a_send_buffer_takes_no_more_than_an_eighth_of_memory() -> None:
-    network = Network(tcp_wmem=(4096, 16384, 64 * MIB))
-    facts = Facts(network=network, memory=Memory(total=320 * MIB))
+def test_unsent_answers_of_a_thousand_stalled_clients_take_an_eighth_of_memory_at_most() -> None:
+    facts = Facts(memory=Memory(total=320 * MIB))
     # A third of it is the processes'.
-    assert plan(facts, Config()).value("limits.send_buffer") == (320 * MIB - 320 * MIB // 3) // 8
+    rest = 320 * MIB - 320 * MIB // 3
+    assert plan(facts, Config()).value("limits.send_buffer") == rest // 8 // 1000
+    assert plan(Facts(memory=Memory(total=1)), Config()).value("limits.send_buffer") == 16 * 1024
 
 
 def test_the_backlog_is_what_somaxconn_allows_and_never_more_than_4096() -> None:
@@ -109,14 +110,14 @@ def test_the_backlog_is_what_somaxconn_allows_and_never_more_than_4096() -> None
         assert plan(facts, Config()).value("server.backlog") == backlog
 
 
-def test_the_send_buffer_is_the_pipe_as_far_as_the_kernel_lets_it_grow() -> None:
+def test_the_send_buffer_lasts_for_a_turn_of_a_busy_worker() -> None:
     network = Network(tcp_wmem=(4096, 16384, 16 * 1024**2))
-    facts = Facts(network=network, memory=Memory(total=64 * GIB))
-    value = plan(facts, Config(), Overrides(speed=10**9, round_trip=0.05)).value(
-        "limits.send_buffer"
-    )
-    assert value == 5_884_266  # 117.7 MB/s × 50 ms
+    facts = Facts(network=network, memory=Memory(total=640 * GIB))
+    value = plan(facts, Config(), Overrides(speed=10**9)).value("limits.send_buffer")
+    assert value == 294_214  # 117.7 MB/s × 2.5 ms
     assert plan(facts, Config(), Overrides(speed=10**11)).value("limits.send_buffer") == 16 * 2**20
+    unknown = Facts(network=network, memory=facts.memory)
+    assert plan(unknown, Config()).value("limits.send_buffer") == 256 * 1024
 
 
 def test_under_pressure_idle_connections_go_as_fast_as_newcomers_come() -> None:

@@ -49,10 +49,17 @@ def test_what_else_grows_is_not_put_down_to_connections_without_end() -> None:
 
 def test_the_largest_counts_against_the_quietest_moment() -> None:
     found = Measurements(rest=busy(500, 10_000))
-    for moment in (REST, busy(5000, 20_000), busy(9000, 12_000), busy(3, 0)):
+    for moment in (REST, busy(5000, 20_000), busy(5500, 21_000), busy(9000, 12_000), busy(3, 0)):
         found = found.after(moment)
     assert found.largest == 20_000
     assert found.rest.connections == 10
+
+
+def test_a_single_moment_proves_nothing() -> None:
+    found = Measurements(rest=REST)
+    for moment in (busy(5000, 9000), busy(5000, 90_000), busy(5000, 9500)):
+        found = found.after(moment)
+    assert found.largest == 9500
 
 
 @given(st.lists(st.builds(Running, *(), **{

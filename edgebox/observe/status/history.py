@@ -13,6 +13,7 @@ from edgebox.observe.kinds import KINDS
 from edgebox.observe.pages import Totals
 
 SECONDS = 120
+LONGEST_RATE = 10
 STEP = 10
 STEPS = 6
 NAMES = (
@@ -27,14 +28,20 @@ class History:
     """Samples of totals, the latest last."""
 
     def __init__(self) -> None:
-        self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=SECONDS + 1)
+        self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=LONGEST_RATE + 1)
+        self._curves = {name: deque[float](maxlen=SECONDS) for name in _CURVES}
         self._histograms: deque[dict[str, Histogram]] = deque(maxlen=STEPS)
         self._latest: dict[str, Histogram] = {}
         self._until_step = 0
 
     def add(self, now: float, totals: Totals) -> None:
         """The totals at `now`, seconds of a clock that never jumps; once a second or so."""
-        self._samples.append((now, {name: totals.numbers[name] for name in NAMES}))
+        latest = {name: totals.numbers[name] for name in NAMES}
+        if self._samples:
+            then, before = self._samples[-1]
+            for name, curve in self._curves.items():
+                curve.append(round((latest[name] - before[name]) / max(now - then, 0.001), 1))
+        self._samples.append((now, latest))
         self._latest = totals.histograms
         if self._until_step == 0:
             self._histograms.append(totals.histograms)
@@ -42,7 +49,10 @@ class History:
         self._until_step -= 1
 
     def rates(self, seconds: int = 5) -> dict[str, float]:
-        """Each of NAMES a second, over the last `seconds`; zeros before there are two samples."""
+        """Each of NAMES a second, over the last `seconds` (LONGEST_RATE at most).
+
+        Zeros before there are two samples.
+        """
         if len(self._samples) < 2:
             return dict.fromkeys(NAMES, 0.0)
         then, before = self._samples[max(0, len(self._samples) - 1 - seconds)]
@@ -52,14 +62,7 @@ class History:
 
     def curves(self) -> dict[str, list[float]]:
         """Requests and octets in each second of the last two minutes, the latest last."""
-        pairs = list(zip(self._samples, list(self._samples)[1:], strict=False))
-        return {
-            name: [
-                round((after[name] - before[name]) / max(now - then, 0.001), 1)
-                for (then, before), (now, after) in pairs
-            ]
-            for name in _CURVES
-        }
+        return {name: list(curve) for name, curve in self._curves.items()}
 
     def latency(self) -> dict[str, dict[str, dict[str, float]]]:
         """Count, mean and percentiles of the last minute: by kind and by "first" and "total".

@@ -81,7 +81,7 @@ class Debian:
         return self.systemctl("show", "--value", f"--property={name}", unit).strip()
 
     def journal(self) -> str:
-        command = ("journalctl", "--no-pager", "--lines=50", "--unit=edgebox.service")
+        command = ("journalctl", "--no-pager", "--lines=50", "--unit=edgebox*")
         return self.run(*command, check=False).stdout
 
     def bench(self, *arguments: str) -> dict[str, object]:

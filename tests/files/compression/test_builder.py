@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 import trio
@@ -353,6 +354,55 @@ async def test_the_file_store_hears_of_a_new_variant(
         assert decode(job.coding, found.content or b"") == text
 
 
+def flip(path: Path) -> None:
+    octets = bytearray(path.read_bytes())
+    octets[len(octets) // 2] ^= 1
+    path.write_bytes(octets)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def swap(path: Path) -> None:
+    """Put a whole variant in its place, but another file's."""
+    name = b"%s/%s" % (os.fsencode(path.parent.name), b"0" * 38)
+    body = b"of another file"
+    path.write_bytes(body + seal.seal(crc32(body, seal.begin(name))))
+
+
+@pytest.mark.parametrize("harm", [flip, cut, swap])
+@pytest.mark.parametrize("object_size", [1 << 20, 16])
+async def test_a_damaged_variant_is_none_and_is_made_anew(
+    harm: Callable[[Path], None],
+    object_size: int,
+    make_rig: Any,
+    make_job: MakeJob,
+    settings: Settings,
+    prepare: Callable[..., Builder],
+    cache: Path,
+    text: bytes,
+    decode: Decode,
+) -> None:
+    builder, job = prepare(settings), make_job()
+    builder.build(job)
+    where, name = Docroot(os.fsencode(cache), "never", sealed=True), variant_of(job, cache)
+    harm(name)
+    path = variant_name(job.identity, job.coding)
+    rig = make_rig(object_size=object_size)
+    assert await rig.find(path, docroot=where) is Missing.NOT_FOUND
+    assert builder.build(job).outcome is Outcome.KEPT
+    found = await make_rig(object_size=object_size).find(path, docroot=where)
+    assert isinstance(found, FileEntry)
+    if found.content is None:
+        assert found.file is not None
+        octets = os.pread(found.file.fileno(), found.size, 0)
+    else:
+        octets = found.content
+    assert len(octets) == found.size
+    assert decode(job.coding, octets) == text
+
+
 def test_leftovers_of_a_killed_helper_are_removed(settings: Settings, cache: Path) -> None:
     cache.mkdir()
     (cache / ".new-4711-0").write_bytes(b"half")
@@ -395,7 +445,7 @@ def test_octets_are_on_the_disk_before_the_name_is(
 
     monkeypatch.setattr(os, "fdatasync", watch)
     report = builder.build(job)
-    assert synced == [(report.after, False)]
+    assert synced == [(report.after + seal.SIZE, False)]
 
 
 def test_a_full_disk_is_reported_leaves_no_part_and_is_overcome(
@@ -477,7 +527,8 @@ def test_two_who_make_the_same_variant_do_not_disturb_each_other(
 
     def outrun(file: NewFile, path: bytes) -> None:
         monkeypatch.setattr(NewFile, "publish", publish)
-        os.link(job.root + job.path, path)  # the other was a little faster
+        # The other was a little faster.
+        Path(os.fsdecode(path)).write_bytes(Path(f"/proc/self/fd/{file.fd}").read_bytes())
         publish(file, path)
 
     monkeypatch.setattr(NewFile, "publish", outrun)

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 from edgebox import __version__
-from edgebox.observe.pages import NUMBERS, Pages
+from edgebox.observe.pages import Pages
 from edgebox.observe.status.auto import auto
-from tests.observe.conftest import Look
+from tests.observe.conftest import COUNTED, Look
 
 
 def test_it_is_of_all_workers(look: Look) -> None:
     told = look()
     assert (told.host, told.version) == ("box", __version__)
-    assert told.totals["requests"] == 2 * (NUMBERS.index("requests") + 1)
+    assert told.totals["requests"] == 2 * COUNTED["requests"]
     assert [worker.slot for worker in told.workers] == [0, 7]
     assert told.uptime == 107
     assert told.gauges["connections"] == 14

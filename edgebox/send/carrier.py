@@ -1,0 +1,312 @@
+"""Carries files to clients that read them slowly, without a task for each.
+
+A download is a few facts: which file, how far it is, how much may go at once. A task that
+waits for its client costs 10 kB, and a turn of trio's each time that a little was read. So once
+the head is out, a transfer stands in an epoll of its own, and every few milliseconds whoever
+has room in his socket is pushed on by sendfile, many at a time: that is what makes it cheap.
+
+How much waits in the kernel is the other half of what a client costs: left to itself, TCP
+queues 400 kB and more for each (bbr, 1000 clients, 2026-11-30). TCP_NOTSENT_LOWAT (tcp(7)) bounds
+what waits unsent without bounding what is on its way, so a far client stays as fast as it was.
+Who takes a bite every period gets larger ones.
+
+Bandwidth limits are kept by whom is pushed when. Knows nothing of requests. What cannot be done
+without waiting (files that are not in the page cache) it leaves to a thread.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import select
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import trio
+
+from edgebox.files.residency import is_resident, load_window
+from edgebox.http.message import FileSlice
+from edgebox.listen.admission import Admission
+from edgebox.listen.connection import Connection
+from edgebox.send import bandwidth
+from edgebox.send.pace import Pace
+from edgebox.send.writer import SendLimits, Sent
+
+LEFT = select.EPOLLERR | select.EPOLLHUP  # by the client: reported whether or not asked for
+LONG = 256 * 1024  # octets: no socket's buffer takes a file of this size whole
+PERIOD = 0.002  # seconds between two rounds of pushes, for a single transfer
+EACH = 0.000005  # and this more for every one: the more there are, the less each is in a hurry,
+SLOWEST = 0.007  # up to here
+BATCH = 1024  # pushes a round
+BITE = 18 * 1024  # octets a push: 20 kB of socket memory a client, 6,000 pushes a gigabit
+LARGEST_BITE = 1024 * 1024
+UNSENT = 4  # a fourth of a bite may wait unsent when the next is pushed
+MEASURED = 16  # pushes after which a bite is fitted to its client
+HURRY = 24  # rounds: who takes those within so many waits for us, and gets twice as much at a
+LEISURE = 128  # time; who lets so many pass gets half of it
+TCP_NOTSENT_LOWAT = 25  # linux/tcp.h; socket has no name for it before Python 3.12
+
+# How a transfer went, and how many octets of the file it sent: its connection is given back.
+OnEnd = Callable[[Sent, int], None]
+
+
+class Transfer:
+    """A piece of a file on its way to one client, the head being out already."""
+
+    __slots__ = (
+        "bite", "budgets", "conn", "end", "file", "fitted", "loaded", "offset", "on_end", "pace",
+        "pushes", "reported", "start", "waits",
+    )  # fmt: skip
+
+    def __init__(self, conn: Connection, piece: FileSlice, on_end: OnEnd) -> None:
+        self.conn = conn
+        self.on_end = on_end
+        self.file = piece.file.fileno()
+        self.start = self.offset = piece.offset
+        self.end = piece.offset + piece.length
+        self.loaded = self.offset  # up to here the page cache was seen to hold the file
+        self.reported = self.offset  # up to here `pace` was told of
+        self.waits = False  # not in the epoll: for a thread that reads, or for a limit
+        self.bite = BITE
+        self.pushes = 0
+        self.fitted = 0  # the round in which the bite was last fitted
+        self.pace: Pace
+        self.budgets: tuple[bandwidth.Budget, ...] = ()
+
+
+class Carrier:
+    """Transfers by descriptor, in an epoll of their own."""
+
+    def __init__(self, limits: SendLimits, admission: Admission) -> None:
+        self._epoll = select.epoll()
+        self._limits = limits
+        self._bandwidth = limits.bandwidth
+        self._admission = admission
+        self._due = 0.0
+        self._round = 0
+        # A heap, by when their limits allow the next piece; the number is for equal times.
+        self._waiting: list[tuple[float, int, Transfer]] = []
+        self._waits = itertools.count()
+        self._rouse: Callable[[], None] = lambda: None
+        self.transfers: dict[int, Transfer] = {}
+        self.loading = 0
+
+    # --- for who has transfers ------------------------------------------------------------
+
+    def take(self, conn: Connection, piece: FileSlice, on_end: OnEnd) -> None:
+        """Own `conn` and its file until `on_end` is called, which gives both back."""
+        sock, now = conn.sock, trio.current_time()
+        transfer = Transfer(conn, piece, on_end)
+        sock.setblocking(False)  # sendfile knows no MSG_DONTWAIT
+        transfer.fitted = self._round
+        transfer.pace = Pace(self._limits.rate, self._limits.window, now)
+        transfer.budgets = self._bandwidth.budgets(conn)
+        _bound_unsent(sock, transfer.bite // UNSENT)
+        self.transfers[sock.fileno()] = transfer
+        self._epoll.register(sock.fileno(), select.EPOLLOUT)
+        self._admission.carry()
+        self._rouse()
+
+    def start(self, run: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        """Start a task that owns a connection."""
+        self._admission.start(self._nursery, run, *arguments)
+
+    # --- for who drives it ----------------------------------------------------------------
+
+    @property
+    def period(self) -> float:
+        """Seconds between two rounds."""
+        return min(SLOWEST, PERIOD + EACH * len(self.transfers))
+
+    async def run(
+        self,
+        rouse: Callable[[], None] | None = None,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Carry until cancelled.
+
+        `rouse`: is called when a transfer begins by whoever calls `push` himself from then on.
+        """
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._age_all)
+                if rouse is not None:
+                    self._rouse = rouse
+                else:
+                    self._nursery.start_soon(self._drive)
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            for fd, transfer in list(self.transfers.items()):
+                self._end(fd, transfer, Sent.GONE)
+            self._epoll.close()
+
+    async def _drive(self) -> None:
+        begun = trio.Event()
+
+        def rouse() -> None:
+            begun.set()
+
+        self._rouse = rouse
+        while True:
+            if not self.transfers:
+                begun = trio.Event()
+                await begun.wait()
+            await trio.sleep(self.push())
+
+    def push(self) -> float:
+        """Once a period, send the next bite to each whose socket has room.
+
+        To be called again in so many seconds.
+        """
+        now = trio.current_time()
+        if now < self._due:
+            return self._due - now
+        self._push_round(now)
+        period = self.period
+        self._due = now + period
+        return period
+
+    def _push_round(self, now: float) -> None:
+        self._round += 1
+        while self._waiting and self._waiting[0][0] <= now:
+            transfer = heapq.heappop(self._waiting)[2]
+            fd = transfer.conn.sock.fileno()
+            if self.transfers.get(fd) is transfer:  # else it has ended
+                transfer.waits = False
+                self._epoll.modify(fd, select.EPOLLOUT)
+        server = self._bandwidth.server
+        if server is None:
+            self._push_ready(BATCH, LARGEST_BITE, now)
+        elif self.transfers and (room := int(server.room(now))) > 0:
+            # Even parts, but pieces that are worth a call.
+            bite = max(min(BITE, server.piece), room // len(self.transfers))
+            server.spend(self._push_ready(min(BATCH, 1 + room // bite), bite, now))
+
+    def _push_ready(self, count: int, most: int, now: float) -> int:
+        """Push at most `count` on, each by `most` octets or less; octets sent."""
+        transfers, push, total = self.transfers, self._push, 0
+        for fd, event in self._epoll.poll(0, max(1, count)):
+            transfer = transfers[fd]
+            if event & LEFT:
+                self._end(fd, transfer, Sent.GONE)
+            else:
+                total += push(fd, transfer, most, now)
+        return total
+
+    def _push(self, fd: int, transfer: Transfer, most: int, now: float) -> int:
+        offset, budgets, bite = transfer.offset, transfer.budgets, min(most, transfer.bite)
+        if budgets:
+            due = bandwidth.due(budgets, now)
+            if due > now:
+                transfer.waits = True
+                self._epoll.modify(fd, 0)  # to be told if the client leaves
+                heapq.heappush(self._waiting, (due, next(self._waits), transfer))
+                return 0
+            bite = min(bite, bandwidth.piece(budgets))
+        try:
+            if offset >= transfer.loaded:
+                window = min(self._limits.chunk, transfer.end - offset)
+                if not is_resident(transfer.file, offset, window):
+                    # Nobody may end it meanwhile: the thread reads from its descriptor.
+                    transfer.waits = True
+                    self._epoll.unregister(fd)
+                    self.loading += 1
+                    self._nursery.start_soon(self._load, fd, transfer, window)
+                    return 0
+                transfer.loaded = offset + window
+            sent = os.sendfile(fd, transfer.file, offset, min(bite, transfer.loaded - offset))
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self._end(fd, transfer, Sent.GONE)
+            return 0
+        transfer.offset = offset + sent
+        if budgets:
+            bandwidth.spend(budgets, sent)
+        if not sent:
+            self._end(fd, transfer, Sent.SHRUNK)
+        elif transfer.offset == transfer.end:
+            self._end(fd, transfer, Sent.WHOLE)
+        else:
+            transfer.pushes += 1
+            if transfer.pushes == MEASURED and self._bandwidth.server is None:
+                self._fit(transfer)
+        return sent
+
+    def _fit(self, transfer: Transfer) -> None:
+        passed = self._round - transfer.fitted
+        transfer.fitted, transfer.pushes = self._round, 0
+        if passed <= HURRY and transfer.bite < LARGEST_BITE:
+            transfer.bite *= 2
+        elif passed >= LEISURE and transfer.bite > BITE:
+            transfer.bite //= 2
+        else:
+            return
+        _bound_unsent(transfer.conn.sock, transfer.bite // UNSENT)
+
+    async def _load(self, fd: int, transfer: Transfer, window: int) -> None:
+        """Read a window into the page cache, then go on."""
+        offset = transfer.offset
+        try:
+            await trio.to_thread.run_sync(
+                load_window, transfer.file, offset, window, limiter=self._limits.readers
+            )
+        except OSError:  # the disk's fault; the answer must be visibly cut off
+            self._end(fd, transfer, Sent.SHRUNK)
+            return
+        finally:
+            self.loading -= 1
+        transfer.loaded = offset + window
+        transfer.waits = False
+        self._epoll.register(fd, select.EPOLLOUT)
+
+    async def _age_all(self) -> None:
+        while True:
+            await trio.sleep(min(1.0, self._limits.window / 4))
+            now = trio.current_time()
+            self._age(now)
+            self._bandwidth.turn(now)
+
+    def _age(self, now: float) -> None:
+        """Cut off who reads below the minimum rate. Once a second: 10,000 take some ms."""
+        for fd, transfer in list(self.transfers.items()):
+            pace = transfer.pace
+            if transfer.offset > transfer.reported:
+                pace.progress(transfer.offset - transfer.reported, now)
+                transfer.reported = transfer.offset
+            if now <= pace.deadline:
+                continue
+            # Who waits for us, be it for a disk, a limit or his turn, is not to blame.
+            if transfer.waits or _has_room(fd):
+                pace.deadline = now + pace.window
+            else:
+                self._end(fd, transfer, Sent.SLOW)
+
+    def _end(self, fd: int, transfer: Transfer, outcome: Sent) -> None:
+        del self.transfers[fd]
+        with suppress(FileNotFoundError):
+            self._epoll.unregister(fd)
+        if outcome is Sent.WHOLE:
+            _bound_unsent(transfer.conn.sock, 0)  # small answers go in one piece again
+        self._admission.set_down()
+        transfer.on_end(outcome, transfer.offset - transfer.start)
+
+    def statistics(self) -> dict[str, int]:
+        return {"transfers": len(self.transfers)} | self._bandwidth.statistics()
+
+
+def _bound_unsent(sock: socket.SocketType, octets: int) -> None:
+    """Octets that may wait unsent; 0 is the system's own bound."""
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, octets)
+
+
+def _has_room(fd: int) -> bool:
+    """Whether the socket takes more at this moment."""
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    return bool(poll.poll(0))
