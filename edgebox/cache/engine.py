@@ -10,7 +10,7 @@ asked is the caller's: it hands in `fetch`, which takes the fields to send.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 from msgspec.structs import replace
@@ -81,6 +81,8 @@ class Engine:
         self._answers = KeptAnswers(self._coder, clock, self._counts)
         fetcher.when_stored = self._answers.prepare
         self.shortcut = Shortcut(tiers, fetcher, purges, self._counts)
+        # Has other workers invalidate the same; not to take long.
+        self.tell_others: Callable[[Sequence[Purge]], Awaitable[None]] = _tell_nobody
         # Whether requests of the express lane have this field, of those that Vary names.
         self.sees: Callable[[bytes], bool] = lambda name: False
 
@@ -249,11 +251,13 @@ class Engine:
         incoming = await fetch(fields if is_safe(request.method) else name_originals(fields))
         answer = Answer(incoming.status, Headers(incoming.fields), sent, self._clock())
         key = primary_key(request, policy.keys)
-        invalidated = find_invalidated(request, answer, policy.keys)
-        for named in invalidated.keys:
-            await self.invalidate(Purge(Scope.KEY, named))
-        for group in invalidated.groups:
-            await self.invalidate(Purge(Scope.GROUP, origin_of(key) + b" " + group))
+        named = find_invalidated(request, answer, policy.keys)
+        purges = [Purge(Scope.KEY, name) for name in named.keys]
+        purges += [Purge(Scope.GROUP, origin_of(key) + b" " + group) for group in named.groups]
+        for purge in purges:
+            await self.invalidate(purge)
+        if purges:
+            await self.tell_others(purges)
         posted = request.method == b"POST" and policy.enabled
         if posted and may_store(request, answer, policy.rules).stores:
             # It is what a GET would have got (RFC 9110 §9.3.3).
@@ -303,6 +307,10 @@ class Engine:
             | self._coder.statistics()
             | self._tiers.statistics()
         )
+
+
+async def _tell_nobody(purges: Sequence[Purge]) -> None:
+    pass
 
 
 async def _fetch_nothing(fields: Fields) -> Incoming:

@@ -65,7 +65,7 @@ def headline(told: Told) -> Text:
     working = [worker for worker in told["workers"] if not worker["draining"]]
     generation = max((worker["generation"] for worker in told["workers"]), default=0)
     parts = [
-        f"edgebox {told['version']}",
+        f"edgebox {told['version']}" + (f" on {told['host']}" if told.get("host") else ""),
         f"up {duration(told['uptime'])}",
         f"{len(working)} worker{'s' * (len(working) != 1)}",
         f"generation {generation}",

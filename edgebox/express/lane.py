@@ -6,8 +6,8 @@ answered from memory in one go leaves the epoll and becomes a session task, with
 octets read so far; it comes back through `park` when it is idle again. A connection is
 thus in the lane or in a task, never in both.
 
-This is a declared exception to how a trio program is written, for what it saves:
-7 µs a request instead of 20 in a task (TARGETS in ARCHITECTURE.md). Without this room
+This is a declared exception to how a trio program is written, for what it saves: see "Two
+lanes" in ARCHITECTURE.md. Without this room
 edgebox is a correct, slower server, and gives the same answers octet for octet.
 """
 
@@ -145,8 +145,8 @@ class Lane:
     def _carry_on(self) -> float:
         """Push on what is carried, if it is time; seconds to wait in the lane's own epoll.
 
-        While nobody is in a hurry, waiting a moment there is cheaper than a turn of trio's (some
-        50 µs) per batch.
+        While nobody is in a hurry, waiting a moment there is cheaper than a turn of trio's per
+        batch.
         """
         wait = self._carrier.push() if self._carrier.transfers else LINGER
         return 0 if self._in_hurry() else wait
@@ -546,7 +546,7 @@ class Lane:
             self._epoll.register(fd, select.EPOLLIN)
 
     def _age(self) -> None:
-        """Close what has been idle too long. Runs once an epoch: 10,000 take half a ms."""
+        """Close what has been idle too long. Runs once an epoch."""
         oldest = self._service.epoch.number - self._service.rules.idle
         stale = [fd for fd, conn in self.idle.items() if conn.active < oldest]
         for fd in stale:

@@ -21,8 +21,8 @@ ENTRY = 200  # octets that a dict entry with its tuple takes, roughly (2026-11-3
 
 MARK = 64  # octets of an integer in a set
 
-# Where heads are many, few repeat within a second: remembering each then costs more (0.8 µs)
-# than asking the other two levels (0.3 µs).
+# Where heads are many, few repeat within a second: remembering each then costs more than
+# asking the other two levels.
 MOST_HITS = 1024
 
 # A rendered answer: what to send (head and body in one, or apart), its octets, whether the

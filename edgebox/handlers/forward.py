@@ -45,7 +45,7 @@ TRACES = frozenset((b"via", b"cdn-loop"))
 
 @dataclass(frozen=True, slots=True)
 class ForwardRules:
-    """`name` is our pseudonym in Via and CDN-Loop; `host` replaces the client's Host where given."""
+    """`name` is our name in Via and CDN-Loop; `host` replaces the client's Host where given."""
 
     name: bytes
     trusted: tuple[Network, ...] = ()

@@ -45,6 +45,10 @@ class Operator:
         # Has all other workers purge; returns "" or what went wrong.
         self.tell_others: Callable[[Sequence[Purge]], Awaitable[str]] = _tell_nobody
 
+    def when_invalidating(self, tell: Callable[[Sequence[Purge]], Awaitable[None]]) -> None:
+        """Have all other workers told of what an unsafe request here has invalidated."""
+        self._engine.tell_others = tell
+
     async def answer(self, exchange: Exchange, route: bytes, proxy: Proxy | None) -> Response:
         """The answer to a PURGE or EXPLAIN; `proxy` is who answers the path, None for files."""
         request = exchange.request
@@ -64,6 +68,11 @@ class Operator:
     async def purge(self, purges: Sequence[Purge]) -> int:
         """Do it in this worker, and on the disk that all share; counts answers in RAM."""
         return sum([await self._engine.purge(purge) for purge in purges])
+
+    async def invalidate(self, purges: Sequence[Purge]) -> None:
+        """What a client of another worker has had changed is to be validated here, too."""
+        for purge in purges:
+            await self._engine.invalidate(purge)
 
     async def explain(
         self, request: Request, peer: bytes, route: bytes, proxy: Proxy | None

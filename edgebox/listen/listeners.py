@@ -35,6 +35,8 @@ class Listeners:
     def changed(self, addresses: Sequence[str], workers: int, backlog: int) -> Listeners:
         """Those for `addresses`, a socket for each worker: what is there, and new ones.
 
+        Of an address that is new, the first listens at once; workers `begin` with the others.
+
         Raises ListenError, with nothing left open that was not open before.
         """
         if self.given:
@@ -47,7 +49,7 @@ class Listeners:
                 if not group:
                     group.append(bind(address, backlog))
                 while group[0].family != socket.AF_UNIX and len(group) < workers:
-                    group.append(bind_beside(group[0], backlog))
+                    group.append(bind_beside(group[0]))
         except BaseException:
             wanted.close_except(self)
             raise

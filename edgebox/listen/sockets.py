@@ -40,10 +40,11 @@ def bind(address: str, backlog: int) -> socket.socket:
         raise ListenError(f"cannot listen on {address}: {reason}") from problem
 
 
-def bind_beside(first: socket.socket, backlog: int) -> socket.socket:
-    """Another socket on the TCP address of `first`, from `bind`, that takes a part of its load.
+def bind_beside(first: socket.socket) -> socket.socket:
+    """Another socket on the TCP address of `first`, from `bind`, that can take a part of its load.
 
-    Raises ListenError.
+    It does once somebody is there to accept from it and calls `begin`: whoever the kernel led
+    to it before would wait. Raises ListenError.
     """
     sock = socket.socket(first.family, socket.SOCK_STREAM)
     try:
@@ -53,13 +54,18 @@ def bind_beside(first: socket.socket, backlog: int) -> socket.socket:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, dual)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.bind(first.getsockname())
-        sock.listen(backlog)
     except OSError as problem:
         sock.close()
         raise ListenError(
             f"cannot listen on {address_of(first)} once more: {problem.strerror}"
         ) from problem
     return sock
+
+
+def begin(sock: socket.socket, backlog: int) -> None:
+    """Have connections come to `sock`, if they do not yet."""
+    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        sock.listen(backlog)
 
 
 def adopt(fd: int) -> socket.socket:

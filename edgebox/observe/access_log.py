@@ -2,9 +2,8 @@
 
 A line is the client's address, then what belongs to the answer, then what belongs to
 the header block (Referer, User-Agent). The express lane keeps the second with the
-answer and the third with the head, so that logging costs it three list appends
-(0.3 µs a request, 2026-11-30, on the machine of perf/RESULTS.md). Formats that do not come
-in this order are written whole (`log_format`), for each request anew.
+answer and the third with the head, so that logging costs it three list appends. Formats that
+do not come in this order are written whole (`log_format`), for each request anew.
 """
 
 from __future__ import annotations

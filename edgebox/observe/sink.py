@@ -6,7 +6,6 @@ nothing else; what cannot be written is held up to a bound, then dropped and cou
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import stat
@@ -209,13 +208,13 @@ class FileTarget:
 
 def _open(path: str) -> int:
     """A descriptor to append with; never waits, not for a named pipe's reader either."""
-    flags = os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    flags = os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    # One that is open for reading too takes what comes, be there a reader or not (fifo(7)).
+    return os.open(path, flags | (os.O_RDWR if _is_pipe(path) else os.O_WRONLY), 0o640)
+
+
+def _is_pipe(path: str) -> bool:
     try:
-        fd = os.open(path, os.O_WRONLY | flags, 0o640)
-    except OSError as error:
-        if error.errno != errno.ENXIO:
-            raise
-        # A pipe that nobody reads yet: with a reader of our own it takes what comes (fifo(7)).
-        fd = os.open(path, os.O_RDWR | flags, 0o640)
-    os.set_blocking(fd, True)  # the thread may wait
-    return fd
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False

@@ -37,6 +37,7 @@ from edgebox.upstream.origin import parse_origin
 # Octets of an answer that is read from disk, checked and put into RAM at once, on the loop:
 # what is larger goes out from its file.
 MOST_AT_ONCE = 256 * 1024
+LEAST_OPEN = 16  # files of large answers that may always be sent at once
 
 
 class Caching:
@@ -50,7 +51,7 @@ class Caching:
         self._epoch = epoch
         purges = RecentPurges()
         self._disk = self._open_disk()
-        disk = DiskTier(self._disk, self._now) if self._disk is not None else None
+        disk = self._tier = self._make_tier()
         shelf = Shelf(working_set, whole_keys=disk is not None)
         tiers = Tiers(shelf, disk, epoch.forget)
         # The store takes nothing beyond half of its bound.
@@ -89,9 +90,7 @@ class Caching:
             first = self._upstream(route.upstream).servers[0]
             host = parse_origin(first if isinstance(first, str) else first.url).authority.encode()
         assert cache.via is not None  # settled
-        forward = ForwardRules(
-            cache.via.encode(), parse_networks(cache.trusted_proxies), host=host
-        )
+        forward = ForwardRules(cache.via.encode(), parse_networks(cache.trusted_proxies), host=host)
         docroot = Docroot(os.fsencode(route.accel)) if route.accel else None
         accel = Accel(docroot, store, lambda: self._epoch.moment, self._errors)
         log = self._config.log
@@ -102,7 +101,15 @@ class Caching:
     def statistics(self) -> dict[str, object]:
         groups = {name: group.statistics() for name, group in self._groups.items()}
         disk = asdict(self._disk.statistics()) if self._disk is not None else None
-        return {"cache": self.engine.statistics(), "disk": disk, "upstreams": groups}
+        tier = asdict(self._tier.statistics()) if self._tier is not None else None
+        return {"cache": self.engine.statistics(), "disk": disk, "tier": tier, "upstreams": groups}
+
+    def _make_tier(self) -> DiskTier | None:
+        if self._disk is None:
+            return None
+        # As many as for large files, beside those: an answer that is sent from disk needs one.
+        open_files = max(self._config.files.open_files or 0, LEAST_OPEN)
+        return DiskTier(self._disk, self._now, open_files)
 
     def _open_disk(self) -> DiskStore | None:
         """The store on disk; None where it is switched off, or no route has an upstream."""

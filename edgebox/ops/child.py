@@ -15,7 +15,6 @@ from contextlib import suppress
 
 import msgspec
 
-from edgebox.listen.sockets import ListenError, adopt
 from edgebox.observe.pages import Pages
 from edgebox.ops.assignment import Assignment, receive
 from edgebox.ops.privileges import (
@@ -37,24 +36,33 @@ def main() -> int:
     wire = socket.socket(fileno=int(sys.argv[1]))
     try:
         assignment, early = receive(wire)
-        listeners = [adopt(fd) for fd in assignment.listeners]
+        listeners = _sockets(assignment.listeners)
         post = Post(
             wire=wire,
             early=early,
             pages=Pages.attach(assignment.pages),
             slot=assignment.slot,
             warm=assignment.warm,
-            status=[adopt(fd) for fd in assignment.status],
+            status=_sockets(assignment.status),
         )
         _give_up_privileges(assignment)
         run_worker(inside(assignment.config), listeners, post)
     except EOFError:
         return 0  # the supervisor has changed its mind
-    except (ListenError, PrivilegeError, OSError, RuntimeError, ValueError) as problem:
+    except (PrivilegeError, OSError, RuntimeError, ValueError) as problem:
         with suppress(OSError):
             wire.sendall(msgspec.json.encode({"event": "failed", "error": str(problem)}) + b"\n")
         return 1
     return 0
+
+
+def _sockets(descriptors: tuple[int, ...]) -> list[socket.socket]:
+    """Those that we inherited, as the supervisor made them."""
+    sockets = [socket.socket(fileno=fd) for fd in descriptors]
+    for sock in sockets:
+        sock.setblocking(False)  # Python has this twice, once in its own object
+        sock.set_inheritable(False)
+    return sockets
 
 
 def _give_up_privileges(assignment: Assignment) -> None:

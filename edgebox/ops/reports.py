@@ -6,12 +6,12 @@ tell that they do.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 
 import msgspec
 
-from edgebox import __version__
 from edgebox.observe.pages import GAUGES, Pages
 from edgebox.observe.status.history import History
 from edgebox.observe.status.snapshot import take
@@ -37,7 +37,7 @@ class Reports:
 
     def status(self, message: Message, reply: Reply) -> None:
         """All that there is to look at."""
-        snapshot = take(self._pages, self._history, int(time.time()), __version__)
+        snapshot = take(self._pages, self._history, int(time.time()), os.uname().nodename)
         told = msgspec.to_builtins(snapshot, str_keys=True)
         silent = {
             str(slot): round(max(0.0, self._control.now - reading.beat), 1)

@@ -87,9 +87,8 @@ def with_ours(facts: Facts, held: int) -> Facts:
     memory = facts.memory
     available, used = memory.available, memory.cgroup_used
     if available is not None:
-        available = available + held if memory.total is None else min(
-            available + held, memory.total
-        )  # fmt: skip
+        most = available + held
+        available = most if memory.total is None else min(most, memory.total)
     if used is not None:
         used = max(0, used - held)
     return replace(facts, memory=replace(memory, available=available, cgroup_used=used))
@@ -99,7 +98,9 @@ def share(whole: Config, workers: int) -> Config:
     """One worker's part of a settled configuration.
 
     What all workers together may have is divided, and never falls to nothing; what is said of
-    one client, one answer or the one directory on disk is the same for each.
+    one client, one answer or the one directory on disk is the same for each. A client address
+    whose connections are spread over several workers may so get `client_rate` from each: to
+    divide it would slow down the many that have a single connection.
     """
 
     def part(number: int | None) -> int | None:
@@ -108,7 +109,11 @@ def share(whole: Config, workers: int) -> Config:
     limits, files = whole.limits, whole.files
     return replace(
         whole,
-        limits=replace(limits, connections=part(limits.connections)),
+        limits=replace(
+            limits,
+            connections=part(limits.connections),
+            server_rate=part(limits.server_rate) or 0,
+        ),
         files=replace(
             files,
             working_set=part(files.working_set),

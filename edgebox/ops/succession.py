@@ -195,7 +195,7 @@ class Succession:
         rise.tell(rise.generation.failure)
 
     def _dismiss(self, generation: Generation, now: float) -> None:
-        generation.stop(now)
+        generation.drain(now)  # some of it may serve already
         self._leaving.append(generation)
 
     def _heard_ready(self, slot: int, message: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ speaks for its own worker only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import trio
@@ -33,6 +34,7 @@ from edgebox.upstream.group import UpstreamGroup
 
 HERE = b"127.0.0.1"  # who an operator's question is taken to come from
 LIMITS = HeadLimits(size=60 * 1024, fields=1000, target_length=16 * 1024)
+LONGEST_ASKING = 1.0  # seconds that a client's POST waits until other workers know of it
 BATCH = 0.1  # seconds that lines of the log are gathered for
 MOST = 1000  # lines in a batch; what is beyond is left out, and counted
 
@@ -71,10 +73,20 @@ class Verbs:
                 return str(problem)
             return ""
 
+        async def have_invalidated(purges: Sequence[Purge]) -> None:
+            written = [_write_down(p) | {"invalidates": True} for p in purges]
+            with trio.move_on_after(LONGEST_ASKING), suppress(Refused):
+                await wire.ask({"event": "purge", "purges": written})
+
         self._operator.tell_others = tell_others
+        self._operator.when_invalidating(have_invalidated)
 
     async def purge(self, message: Message) -> Message:
         """Forget `urls`, `prefixes`, `tags` or `everything`; `purges` is for workers."""
+        written = _list(message, "purges")
+        if written and all(isinstance(w, dict) and w.get("invalidates") for w in written):
+            await self._operator.invalidate([_read_back(each) for each in written])
+            return {"purged": 0}
         purges = list(self._purges_of(message))
         if not purges:
             raise Refused("the request does not say what to purge")

@@ -28,6 +28,7 @@ from edgebox.handlers.relay import Relay
 from edgebox.http.gate import HeadLimits
 from edgebox.http.message import Request, Response
 from edgebox.listen.admission import Admission
+from edgebox.listen.sockets import begin
 from edgebox.listen.unsent import bound_unsent
 from edgebox.memory.ledger import Ledger
 from edgebox.memory.workingset import WorkingSet
@@ -244,6 +245,8 @@ class Worker:
                 await nursery.start(self._compression.run)
             if left is not None:
                 await warm.warm_up(self.store, warm.find(left, self._config))
+            for listener in listeners:
+                begin(listener, self._config.server.backlog or 1)
             await nursery.start(self.front.run, listeners)
             task_status.started()
 

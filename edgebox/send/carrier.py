@@ -68,7 +68,7 @@ class Transfer:
         self.end = piece.offset + piece.length
         self.loaded = self.offset  # up to here the page cache was seen to hold the file
         self.reported = self.offset  # up to here `pace` was told of
-        self.waits = False  # not in the epoll: for a thread that reads, or for a limit
+        self.waits = 0  # the number of its wait for a thread that reads, or for a limit
         self.bite = BITE
         self.pushes = 0
         self.fitted = 0  # the round in which the bite was last fitted
@@ -86,9 +86,9 @@ class Carrier:
         self._admission = admission
         self._due = 0.0
         self._round = 0
-        # A heap, by when their limits allow the next piece; the number is for equal times.
-        self._waiting: list[tuple[float, int, Transfer]] = []
-        self._waits = itertools.count()
+        # A heap: when a limit allows the next piece, its descriptor, the number of the wait.
+        self._waiting: list[tuple[float, int, int]] = []
+        self._waits = itertools.count(1)
         self._rouse: Callable[[], None] = lambda: None
         self.transfers: dict[int, Transfer] = {}
         self.loading = 0
@@ -173,10 +173,10 @@ class Carrier:
     def _push_round(self, now: float) -> None:
         self._round += 1
         while self._waiting and self._waiting[0][0] <= now:
-            transfer = heapq.heappop(self._waiting)[2]
-            fd = transfer.conn.sock.fileno()
-            if self.transfers.get(fd) is transfer:  # else it has ended
-                transfer.waits = False
+            _, fd, number = heapq.heappop(self._waiting)
+            transfer = self.transfers.get(fd)
+            if transfer is not None and transfer.waits == number:  # else it has ended
+                transfer.waits = 0
                 self._epoll.modify(fd, select.EPOLLOUT)
         server = self._bandwidth.server
         if server is None:
@@ -202,9 +202,9 @@ class Carrier:
         if budgets:
             due = bandwidth.due(budgets, now)
             if due > now:
-                transfer.waits = True
+                transfer.waits = next(self._waits)
                 self._epoll.modify(fd, 0)  # to be told if the client leaves
-                heapq.heappush(self._waiting, (due, next(self._waits), transfer))
+                heapq.heappush(self._waiting, (due, fd, transfer.waits))
                 return 0
             bite = min(bite, bandwidth.piece(budgets))
         try:
@@ -212,7 +212,7 @@ class Carrier:
                 window = min(self._limits.chunk, transfer.end - offset)
                 if not is_resident(transfer.file, offset, window):
                     # Nobody may end it meanwhile: the thread reads from its descriptor.
-                    transfer.waits = True
+                    transfer.waits = next(self._waits)
                     self._epoll.unregister(fd)
                     self.loading += 1
                     self._nursery.start_soon(self._load, fd, transfer, window)
@@ -261,7 +261,7 @@ class Carrier:
         finally:
             self.loading -= 1
         transfer.loaded = offset + window
-        transfer.waits = False
+        transfer.waits = 0
         self._epoll.register(fd, select.EPOLLOUT)
 
     async def _age_all(self) -> None:

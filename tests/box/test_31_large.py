@@ -127,7 +127,7 @@ def test_a_large_file_does_not_go_through_memory(start: Start, root: Path) -> No
     box = start("--root", str(root))
 
     def peak() -> int:
-        status = Path(f"/proc/{box.process.pid}/status").read_text()
+        status = Path(f"/proc/{box.worker}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
 
     ask(box, "/big.bin")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import socket
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.conftest import Before, Box, Reply, Start, wait_until
+from tests.box.conftest import Before, Box, Reply, Start, children_of, wait_until
 from tests.box.conftest import ask as ask_box
 
 pytestmark = pytest.mark.slow
@@ -92,6 +93,11 @@ def ask(box: Box, path: str, method: str = "GET", **headers: str) -> Reply:
 
 
 def stop(box: Box, how: signal.Signals = signal.SIGTERM) -> None:
+    """All its processes at once, where they are killed: the workers first, who write."""
+    if how is signal.SIGKILL:
+        for worker in children_of(box.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(worker, how)
     box.signal(how)
     box.wait()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,14 +146,14 @@ def status_of(pid: int) -> dict[str, str]:
 
 
 @pytest.fixture
-def open_path(tmp_path: Path) -> Path:
+def open_path() -> Iterator[Path]:
     """A directory that anybody can get to, unlike those of pytest."""
     if os.geteuid() != 0:
         lack("needs root")
-    for directory in (tmp_path, *tmp_path.parents):
-        if str(directory) not in ("/", "/tmp"):
-            directory.chmod(directory.stat().st_mode | 0o011)
-    return tmp_path
+    directory = Path(tempfile.mkdtemp(prefix="edgebox-"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def can_start_python(user: str) -> bool:
@@ -165,6 +167,7 @@ def can_start_python(user: str) -> bool:
 def test_workers_of_root_become_the_user_and_can_still_do_all(
     start: Start, root: Path, open_path: Path
 ) -> None:
+    root = Path(shutil.copytree(root, open_path / "www"))
     nobody = pwd.getpwnam("nobody")
     logs = open_path / "log"
     logs.mkdir()

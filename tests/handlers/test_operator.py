@@ -216,3 +216,17 @@ async def test_a_purge_that_not_all_have_done_is_not_called_done() -> None:
         assert answer.status == 503
         assert b"worker 2 has not answered" in answer.body
         assert "/a" not in await stored(server)
+
+
+async def test_other_workers_hear_of_what_a_form_has_changed() -> None:
+    told_of: list[Purge] = []
+
+    async def tell(purges: Sequence[Purge]) -> None:
+        told_of.extend(purges)
+
+    async with proxied(app) as (server, _):
+        server.worker.caching.operator.when_invalidating(tell)
+        await server.get("/a")
+        assert told_of == []
+        await server.get("/a", method="POST")
+        assert told_of == [Purge(Scope.KEY, b"http://x/a")]

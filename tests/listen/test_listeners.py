@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from edgebox.listen.listeners import Listeners
-from edgebox.listen.sockets import ListenError, bind
+from edgebox.listen.sockets import ListenError, begin, bind
 
 HERE = "127.0.0.1:0"
 
 
 @pytest.fixture
 def listeners() -> Iterator[Listeners]:
-    first = Listeners({}).changed([HERE], 2, 16)
+    first = Listeners({}).changed([HERE], 2, 128)
     yield first
     first.close(remove=True)
 
@@ -48,6 +48,35 @@ def test_nobody_else_gets_the_port(listeners: Listeners) -> None:
     (port,) = accepting(listeners)
     with pytest.raises(ListenError, match="in use"):
         bind(f"127.0.0.1:{port}", 16)
+
+
+def test_nobody_is_led_to_a_socket_that_no_worker_accepts_from_yet(listeners: Listeners) -> None:
+    (first,), (second,) = listeners.portion(0, 2), listeners.portion(1, 2)
+    with ExitStack() as stack:
+
+        def come(clients: int) -> tuple[int, int]:
+            """How many of these come to the first, and to the second."""
+            for _ in range(clients):
+                sock = socket.create_connection(first.getsockname(), timeout=5)
+                stack.enter_context(sock).send(b"x")  # TCP_DEFER_ACCEPT waits for it
+            return waiting(stack, first), waiting(stack, second)
+
+        assert come(30) == (30, 0)
+        begin(second, 64)
+        ours, theirs = come(60)
+        assert ours + theirs == 60
+        assert theirs > 5  # the kernel spreads by a hash of addresses
+
+
+def waiting(stack: ExitStack, listener: socket.socket) -> int:
+    """How many wait at `listener`, now accepted."""
+    count = 0
+    while True:
+        try:
+            stack.enter_context(listener.accept()[0])
+        except OSError:  # nobody, or it does not listen
+            return count
+        count += 1
 
 
 def test_more_workers_get_more_sockets_and_fewer_get_several_each(listeners: Listeners) -> None:

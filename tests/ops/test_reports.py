@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from edgebox import __version__
 from edgebox.observe.histogram import Histogram
 from edgebox.observe.pages import Pages
 from edgebox.ops.reports import Reports
@@ -47,6 +48,7 @@ def test_status_is_all_workers_together_and_each(
     told = connect().ask(verb="status")
     assert told["ok"] is True
     assert told["totals"]["requests"] == 15
+    assert (told["version"], told["host"]) == (__version__, os.uname().nodename)
     assert told["gauges"]["connections"] == 3
     assert [(w["slot"], w["generation"], w["requests"]) for w in told["workers"]] == [
         (0, 2, 10),

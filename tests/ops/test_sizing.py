@@ -63,7 +63,7 @@ def test_the_shares_of_all_workers_are_not_more_than_the_whole_unless_one_each_i
     workers: int, connections: int, working_set: int, open_files: int
 ) -> None:
     asked = Config(
-        limits=Limits(connections=connections),
+        limits=Limits(connections=connections, server_rate=10**6),
         files=Files(working_set=working_set, open_files=open_files, watches=5),
         upstream={"app": Upstream(servers=("http://a",), connections=7, keep_alive=0)},
     )
@@ -74,6 +74,7 @@ def test_the_shares_of_all_workers_are_not_more_than_the_whole_unless_one_each_i
         (open_files, one.files.open_files),
         (5, one.files.watches),
         (7, one.upstream["app"].connections),
+        (10**6, one.limits.server_rate),
     ):
         assert part is not None
         assert part * workers <= max(whole, workers)
@@ -85,6 +86,7 @@ def test_what_is_said_of_one_client_or_of_the_disk_is_not_divided() -> None:
     whole = size(Config(), BARE).whole
     one = share(whole, 4)
     assert one.limits.send_buffer == whole.limits.send_buffer
+    assert one.limits.server_rate == 0
     assert (one.cache, one.compression) == (whole.cache, whole.compression)
     assert share(whole, 1) == whole
 

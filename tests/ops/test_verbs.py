@@ -81,6 +81,15 @@ async def test_what_makes_no_sense_purges_nothing(order: Message, why: str) -> N
             await server.worker.verbs().purge(order)
 
 
+async def test_what_a_client_of_another_worker_has_changed_is_asked_for_again() -> None:
+    async with filled() as (server, origin):
+        written = {"scope": "key", "value": "http://x/a", "soft": False, "invalidates": True}
+        assert await server.worker.verbs().purge({"purges": [written]}) == {"purged": 0}
+        await server.get("/a")
+        assert origin.seen.count("GET /a") == 2
+        assert await stored(server) == set(TARGETS)
+
+
 async def test_a_purge_goes_by_the_key_of_its_route() -> None:
     async with filled(route={"drop_query": ("utm_*",)}) as (server, _):
         told = await server.worker.verbs().purge({"urls": ["http://x/a?utm_source=z"]})

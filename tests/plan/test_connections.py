@@ -43,7 +43,7 @@ def test_connections_are_as_many_as_the_tightest_resource_allows() -> None:
         return number.value, number.reason
 
     # 224 MiB less a third for processes, a quarter of it, 24,000 bytes each.
-    assert limited(10**6, memory=224 * MIB) == (1631, "limited by memory")
+    assert limited(10**6, memory=224 * MIB) == (1398, "limited by memory")
     assert limited(1064) == (1064 - 64 - 133, "limited by the descriptors")
     # 1.18 MB/s at 1 kB/s each.
     assert limited(10**6, speed=10**7) == (
@@ -89,7 +89,7 @@ def test_a_worker_that_memory_has_no_room_for_is_not_planned() -> None:
         )
         for size in (400 * MIB, 4 * GIB)
     )
-    assert (small, large) == (2, 16)
+    assert (small, large) == (1, 16)
 
 
 def test_unsent_answers_of_a_thousand_stalled_clients_take_an_eighth_of_memory_at_most() -> None:

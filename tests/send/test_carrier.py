@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,10 +26,9 @@ async def read_head(client: Client) -> bytes:
     return head
 
 
-async def wait_for(condition: object) -> None:
-    assert callable(condition)
+async def wait_for(condition: Callable[[], object]) -> None:
     with trio.fail_after(PATIENCE):
-        while not condition():  # noqa: ASYNC110
+        while not condition():
             await trio.sleep(0.005)
 
 
@@ -103,9 +104,8 @@ async def test_a_file_that_shrinks_is_cut_off_and_told(boxes: Boxes, root: Path)
         await client.send(request("/long.bin"))
         await read_head(client)
         await wait_for(lambda: box.transfers == 1)
-        os.truncate(root / "long.bin", 1_000_000)
-        got = await client.read_all()
-        assert len(got) <= 1_000_000
+        os.truncate(root / "long.bin", 400_000)
+        assert len(await client.read_all()) <= 400_000
         await wait_for(lambda: b"shrank" in box.errors.read_bytes())
 
 
@@ -123,17 +123,16 @@ async def test_who_does_not_read_is_cut_off_and_told(boxes: Boxes) -> None:
 async def test_a_slow_reader_above_the_minimum_rate_gets_all(boxes: Boxes) -> None:
     limits = {"send_timeout": 0.3, "send_rate": 1000}
     async with boxes(limits=limits) as box, box.connect(4096) as client:
-        await client.send(request("/long.bin"))
+        await client.send(request("/long.bin", "Range: bytes=0-299999"))
         await read_head(client)
         got = client.buffer
-        with trio.fail_after(PATIENCE * 3):
-            for number in range(10_000):
-                if number < 12:
-                    await trio.sleep(0.06)
+        with trio.fail_after(PATIENCE):
+            for _ in range(8):
+                await trio.sleep(0.06)
                 got += await client.stream.receive_some(16_384)
-                if len(got) == len(box.body):
-                    break
-        assert got == box.body
+            while len(got) < 300_000:
+                got += await client.stream.receive_some(16_384)
+        assert got == box.body[:300_000]
 
 
 @pytest.mark.slow
@@ -185,9 +184,11 @@ async def test_a_disk_that_fails_cuts_the_answer_off(
 
     monkeypatch.setattr(carrier, "is_resident", lambda fd, offset, length: False)
     monkeypatch.setattr(carrier, "load_window", fail)
-    async with boxes() as box, box.connect() as client:
-        await client.send(request("/long.bin"))
-        assert (await client.read_all()).endswith(b"\r\n\r\n")
+    async with boxes() as box:
+        async with box.connect() as client:
+            await client.send(request("/long.bin"))
+            assert (await client.read_all()).endswith(b"\r\n\r\n")
+        gc.collect()  # the error that was raised above has frames that know the file
 
 
 @pytest.mark.slow

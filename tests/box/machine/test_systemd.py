@@ -184,7 +184,7 @@ def test_variants_are_made_ahead_of_time(installed: Debian) -> None:
         file.write_text(before)
     assert installed.shown("Result", "edgebox-precompress.service") == "success"
     made = list((installed.tree / "var" / "cache" / "edgebox" / "compressed").rglob("*"))
-    assert sum(path.is_file() for path in made) == 3  # br, zstd, gzip
+    assert sum(path.is_file() for path in made) >= 3  # br, zstd, gzip
 
 
 def test_the_kernels_settings_are_ones_it_knows() -> None:
