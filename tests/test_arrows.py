@@ -39,7 +39,7 @@ def reaches(found: set[str], *targets: str) -> set[str]:
 
 
 CACHE_POLICY = (
-    "answer", "coding", "directives", "entry", "explain", "fields", "freshness",
+    "answer", "bans", "coding", "directives", "entry", "explain", "fields", "freshness",
     "invalidate", "key", "purges",
     "reasons", "revalidate", "rules", "serving", "status", "storing", "structured", "tags",
     "targeted", "vary",

@@ -58,8 +58,11 @@ class Ban:
 
 def parse_ban(text: str) -> Ban:
     """The ban that a text means. Raises BanError."""
-    if len(text.encode()) > LONGEST:
-        raise BanError(f"a ban may have {LONGEST} octets")
+    try:
+        if len(text.encode()) > LONGEST:
+            raise BanError(f"a ban may have {LONGEST} octets")
+    except UnicodeEncodeError as problem:  # octets of a command line that are no text
+        raise BanError(f"at character {problem.start + 1}: this is no UTF-8") from problem
     tests, at = [], 0
     while True:
         found = _TEST.match(text, at)

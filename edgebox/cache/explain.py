@@ -54,6 +54,7 @@ def explain_answer(request: Request, answer: Answer, rules: CacheRules) -> Told:
     control = select_control(answer.headers, rules.targets)
     vary = vary_names(answer.headers)
     age = initial_age(answer)
+    fresh_for = max(0, int(decision.freshness.lifetime - age))
     return {
         "status": answer.status,
         "stores": decision.stores,
@@ -61,7 +62,8 @@ def explain_answer(request: Request, answer: Answer, rules: CacheRules) -> Told:
         "obeys": control.field.decode(),
         **_freshness(decision.freshness),
         "age": int(age),
-        "fresh_for": max(0, int(decision.freshness.lifetime - age)),
+        "fresh_for": fresh_for,
+        "fresh_until": format_date(int(answer.received.wall) + fresh_for).decode(),
         "vary": ["*"] if vary is None else [name.decode() for name in vary],
         "tags": _words(parse_tags(answer.headers)),
         "groups": _words(parse_groups(answer.headers)),

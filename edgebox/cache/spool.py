@@ -84,6 +84,7 @@ class Spool:
         self._file: OpenFile | None = None
         self._filed = 0  # octets that are in the file
         self._files = True  # the file takes more; False once it cannot, or need not
+        self._latest = b""  # of what is in the file the end: most readers are there
         self._parts: list[bytes] = []
         self._starts: list[int] = []
         self._base = 0  # where what is in RAM begins
@@ -98,7 +99,7 @@ class Spool:
 
     def __del__(self) -> None:
         # The last reader may well be through long after the fetch.
-        self._rules.room.refund(sum(map(len, self._parts)))
+        self._rules.room.refund(sum(map(len, self._parts)) + len(self._latest))
 
     @property
     def readable(self) -> bool:
@@ -123,7 +124,9 @@ class Spool:
         if self._files and self.overflow is not None:
             self._filed += len(octets)
             self._base = self._filed
+            self._hold(octets)
         else:
+            self._hold(b"")
             if self._is_full(len(octets)):
                 await self._make_room(len(octets))
             self._parts.append(octets)
@@ -140,6 +143,7 @@ class Spool:
         """There is no more; `error` says why that is too early."""
         if not self.ended:
             self.ended, self.error = True, error
+            self._hold(b"")
             self._wake()
 
     def read(self, start: int = 0, stop: int | None = None) -> SpoolReader:
@@ -148,6 +152,8 @@ class Spool:
 
     async def get(self, position: int) -> bytes:
         """What is here from `position` on, and at hand."""
+        if self._filed - len(self._latest) <= position < self._filed:
+            return self._latest[position - self._filed :]
         if position < self._filed:
             assert self._file is not None
             count = min(READ, self._filed - position)
@@ -165,6 +171,12 @@ class Spool:
             raise StreamBroken("came too late for an answer that is not kept")
         index = bisect_right(self._starts, position) - 1
         return self._parts[index][position - self._starts[index] :]
+
+    def _hold(self, octets: bytes) -> None:
+        """Have the end of the file at hand, so that who keeps up needs no thread to read it."""
+        self._rules.room.refund(len(self._latest))
+        self._latest = octets
+        self._rules.room.charge(len(octets))
 
     def _is_full(self, coming: int) -> bool:
         held = self.size - self._base

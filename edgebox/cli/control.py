@@ -19,7 +19,7 @@ import click
 
 from edgebox.config.load import find_config
 from edgebox.ops.jsonlines import BadLine, LineReader, decode, encode
-from edgebox.ops.place import likely_places
+from edgebox.ops.place import is_strangers, likely_places
 
 PATIENCE = 30.0  # seconds within which the server answers, or hangs
 LONGEST = 64 * 1024 * 1024
@@ -96,6 +96,8 @@ class ControlClient:
     def send(self, message: Mapping[str, object]) -> None:
         try:
             self._sock.sendall(encode(message))
+        except UnicodeEncodeError as problem:
+            raise click.ClickException(f"what is asked is no UTF-8 text: {problem}") from problem
         except OSError as problem:
             raise self._lost(problem) from problem
 
@@ -150,9 +152,11 @@ def connect(
     if not places:
         raise NoServer("the configuration has no control socket: [control] socket is empty")
     for place in places:
+        directory = os.path.dirname(place)
         try:
-            return ControlClient(place, patience)
-        except NoServer:
+            if not is_strangers(directory, os.lstat(directory or ".").st_uid, os.geteuid()):
+                return ControlClient(place, patience)
+        except (NoServer, OSError):
             continue
     raise NoServer(
         f"no edgebox runs here: nobody listens at {' or '.join(places)}. "

@@ -120,7 +120,8 @@ def _judge(
     answer = Answer(status, headers, moment, moment)
     told = explain_answer(request, answer, cache_rules(settings.cache, route))
     key = primary_key(request, key_rules(route)).decode("latin-1")
-    return {"route": route.path, "key": key, "caches": route.cache, **told}
+    who = route.upstream or "files"
+    return {"route": route.path, "answered_by": who, "key": key, "caches": route.cache, **told}
 
 
 def _read_head(response: Path) -> tuple[int, list[tuple[str, str]]]:
@@ -145,9 +146,12 @@ def _split_field(line: str) -> tuple[str, str]:
 def _tell_answer(told: dict[str, Any]) -> Iterator[str]:
     stores = told["stores"] and told["caches"]
     why = f"{told['text']} ({told['source']})" if told["caches"] else "this route is set not to"
+    yield f"route     {told['route']}, answered by {told['answered_by']}"
     yield f"key       {told['key']}"
     yield f"stored    {'yes' if stores else 'no'}: {why}"
     yield f"fresh     {_freshness(told, told['fresh_for'])}"
+    if told["fresh_for"]:
+        yield f"until     {told['fresh_until']}"
     yield from _details(told, "", 10)
     if told["vary"]:
         yield f"varies    {', '.join(told['vary'])}"

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from edgebox.cli.control import Told, connect, socket_option
+from edgebox.cli.control import ControlClient, Told, connect, socket_option
 from edgebox.cli.options import config_option
 from edgebox.cli.words import printable
 from edgebox.observe.query import FIELDS, QueryError, compile_query
@@ -50,17 +52,22 @@ def log(
             compile_query(query)
         except QueryError as problem:
             raise click.BadParameter(_point_at(query, problem), param_hint="-q") from problem
+    with connect(socket_path, config) as client, suppress(KeyboardInterrupt):
+        _show(client, query, lines, json.dumps if as_json else line)
+
+
+def _show(client: ControlClient, query: str, most: int, form: Callable[[Told], str]) -> None:
+    """Print records until there are `most`; 0 is no bound."""
     told = 0
-    with connect(socket_path, config) as client:
-        for piece in client.stream("log", query=query):
-            for record in piece.get("records", ()):
-                click.echo(json.dumps(record) if as_json else line(record))
-                told += 1
-                if told == lines:
-                    return
-            sys.stdout.flush()
-            if left_out := piece.get("left_out"):
-                click.echo(f"edgebox: {left_out} lines left out: too many to show", err=True)
+    for piece in client.stream("log", query=query):
+        for record in piece.get("records", ()):
+            click.echo(form(record))
+            told += 1
+            if told == most:
+                return
+        sys.stdout.flush()
+        if left_out := piece.get("left_out"):
+            click.echo(f"edgebox: {left_out} lines left out: too many to show", err=True)
 
 
 def line(record: Told) -> str:

@@ -221,9 +221,9 @@ LISTINGS = (
             Column("idle", lambda row: row["idle"], count),
             Column("answered", lambda row: row["answered"], count),
             Column("failed", lambda row: row["failed"], count),
-            Column("mean", lambda row: row.get("ewma_ms", 0) / 1000, seconds),
+            Column("head after", lambda row: row.get("head_us", 0) / 1e6, seconds),
         ),
-        3,
+        7,
     ),
     Listing(
         "w",

@@ -5,7 +5,7 @@ Over the control socket, where there is one; else, or where --server says so, by
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import click
 from edgebox.cli.control import NoServer, connect, socket_option
 from edgebox.cli.operate import operate, split_url
 from edgebox.cli.options import config_option, load_or_exit, server_option
+
+PART = 32 * 1024  # characters in a request; the control socket takes lines of twice that
 
 
 @click.command()
@@ -51,7 +53,7 @@ def purge(
     if server is None:
         try:
             with connect(socket_path, config) as client:
-                count = client.ask("purge", **order)["purged"]
+                count = sum(client.ask("purge", **part)["purged"] for part in _parts(order))
         except NoServer:
             if socket_path is not None:
                 raise
@@ -59,6 +61,22 @@ def purge(
     else:
         count = _purge_by_http(server, order)
     click.echo(f"{count} purged")
+
+
+def _parts(order: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """`order` in pieces that the control socket takes: of many URLs, some in each."""
+    soft = order["soft"]
+    for name in ("urls", "prefixes", "tags"):
+        part: list[str] = []
+        for word in order[name]:
+            if sum(map(len, part)) + len(word) > PART:
+                yield {name: part, "soft": soft}
+                part = []
+            part.append(word)
+        if part:
+            yield {name: part, "soft": soft}
+    if order["everything"]:
+        yield {"everything": True, "soft": soft}
 
 
 def _whole(url: str) -> str:

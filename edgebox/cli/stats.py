@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -35,7 +36,8 @@ def stats(
         elif once or not sys.stdout.isatty():
             click.echo("\n".join(lines(client.ask("stats"))))
         else:
-            _watch(client, interval)
+            with suppress(KeyboardInterrupt):
+                _watch(client, interval)
 
 
 def lines(told: Told) -> Iterator[str]:

@@ -11,7 +11,7 @@ import click
 
 from edgebox.cli.control import Told, connect, socket_option
 from edgebox.cli.options import config_option
-from edgebox.cli.words import count
+from edgebox.cli.words import count, seconds
 
 _COLUMNS = ("active", "idle", "answered", "failed", "ejected", "reused", "connections")
 
@@ -69,9 +69,10 @@ def _change(
 
 
 def _table(servers: list[Told]) -> Iterator[str]:
-    rows = [("pool", "server", "standing", *_COLUMNS)]
+    rows = [("pool", "server", "standing", *_COLUMNS, "head after")]
     for server in servers:
         numbers = [count(server.get(name, 0)) for name in _COLUMNS]
+        numbers.append(seconds(server.get("head_us", 0) / 1e6))
         rows.append((server["pool"], server["server"], _standing(server["standings"]), *numbers))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:

@@ -61,7 +61,7 @@ class Limits(Record, frozen=True, kw_only=True):
     """[limits]: what one client may ask of the box."""
 
     connections: Annotated[
-        Positive | None, about("clients at once; auto: from descriptors and memory")
+        Positive | None, about("clients at once; auto: from memory, descriptors and link")
     ] = None
     # A tuning note's figure, up from 128.
     keep_alive_requests: Annotated[
@@ -103,7 +103,7 @@ class Files(Record, frozen=True, kw_only=True):
     """[files]: the working set in RAM, the stat cache, and how files are sent."""
 
     working_set: Annotated[
-        Size | None, about("RAM for hot files; auto: a quarter of memory, at most 256 MiB")
+        Size | None, about("RAM for hot files and answers; auto: half of what processes leave")
     ] = None
     object_size: Annotated[Size, about("larger files go by sendfile and take no RAM")] = 1024 * 1024
     stat_cache: Annotated[

@@ -42,7 +42,6 @@ BATCH = 256  # events a poll
 ROUNDS = 16  # polls before other tasks get their turn
 LINGER = 0.001  # seconds; times ROUNDS, how late a file's change may be heard of
 GLANCE = 0.02  # seconds between two looks, while draining, whether anybody is idle still
-QUIET = 3  # polls without a request, while files are carried, before others get their turn
 MOST_DECIDING = 40  # fields, those of Vary included: an upstream may name what it likes
 TOGETHER = 64 * 1024  # up to here head and body are kept, and sent, as one piece
 
@@ -121,14 +120,16 @@ class Lane:
                 poll, carrier = self._epoll.poll, self._carrier
                 while True:
                     await self._wait_ready()
-                    quiet = 0
+                    waited = 0.0
                     for _ in range(ROUNDS):
-                        ready = poll(self._carry_on(), BATCH)
+                        wait = self._carry_on()
+                        ready = poll(wait, BATCH)
                         if ready:
                             self._work(ready)
-                            continue
-                        quiet += 1
-                        if not carrier.transfers or quiet == QUIET or self._in_hurry():
+                        elif not wait or not carrier.transfers:
+                            break
+                        waited += wait
+                        if waited > ROUNDS * LINGER:
                             break
         finally:
             for pending, _ in self._waiting.pop_all():

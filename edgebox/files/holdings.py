@@ -8,7 +8,6 @@ the ledger. Whether a record is still true is not decided here.
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -88,13 +87,9 @@ class Holdings:
                 self.discard(key)
 
     def hottest(self, count: int) -> list[Key]:
-        """Files, by when they were used last, the latest first."""
-        files = (
-            (record.used_at, key)
-            for key, record in self._records.peek_present()
-            if isinstance(record.found, FileEntry)
-        )
-        return [key for _, key in heapq.nlargest(count, files, key=lambda item: item[0])]
+        """Of so many paths that were used last, those that are files, the latest first."""
+        latest = self._records.peek_latest(count)
+        return [key for key, record in latest if isinstance(record.found, FileEntry)]
 
     def clear(self) -> None:
         self._records.clear()

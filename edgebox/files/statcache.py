@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import Generic, Literal, TypeVar
 
 from cachetools import Cache, LRUCache
@@ -119,6 +120,14 @@ class EvictingCache(LRUCache[K, V], Generic[K, V]):
         """All of them, without making any the most recently used, as `items()` would."""
         return [(key, Cache.__getitem__(self, key)) for key in self]
 
+    def peek_latest(self, count: int) -> list[tuple[K, V]]:
+        """Those used last, the latest first; cachetools has the order, but shows it to nobody.
+
+        A scan for it of 100,000 would take the loop a tenth of a second.
+        """
+        keys = islice(reversed(self._LRUCache__order), count)  # type: ignore[attr-defined]
+        return [(key, Cache.__getitem__(self, key)) for key in keys]
+
 
 class Dropped(Enum):
     """Why a record left."""
@@ -166,9 +175,9 @@ class StatCache:
             for key, record in records:
                 self._on_drop(key, record, Dropped.ON_DEMAND)
 
-    def peek_present(self) -> list[tuple[Key, Record]]:
-        """All paths that gave something."""
-        return self._present.peek_items()
+    def peek_latest(self, count: int) -> list[tuple[Key, Record]]:
+        """The paths that were asked for last and gave something, the latest first."""
+        return self._present.peek_latest(count)
 
     def sizes(self) -> tuple[int, int]:
         """How many paths that gave something are remembered, and how many that did not."""

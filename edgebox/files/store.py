@@ -150,7 +150,7 @@ class FileStore:
         self._watchdog.close()
 
     def hottest(self, count: int) -> list[Key]:
-        """The files that were asked for last, the latest first: 30 ms where 100,000 are known."""
+        """Of so many paths that were asked for last, those that are files, the latest first."""
         return self._holdings.hottest(count)
 
     def statistics(self) -> FileStoreStatistics:

@@ -2,7 +2,8 @@
 
 Each worker has its own RAM, its own view of upstreams, and its own clients: so a purge is done
 when all have done it, a server is drained when all have drained it, and a log is that of all.
-What stays in force is remembered for workers that come later.
+What stays in force is remembered for workers that come later. One that is just starting is
+told, too, but not waited for: it holds nothing yet, and has a moment to hear before it does.
 """
 
 from __future__ import annotations
@@ -43,10 +44,16 @@ class Chorus:
 
     def _pass_on(self, merge: Callable[[Answers], Message]) -> Callable[[Message, Reply], None]:
         def verb(message: Message, reply: Reply) -> None:
-            control = self._control
-            control.ask_all(control.slots, message, lambda answers: reply(merge(answers)))
+            self._ask(self._control.serving, message, lambda answers: reply(merge(answers)))
 
         return verb
+
+    def _ask(
+        self, slots: list[int], message: Message, done: Callable[[dict[int, Message]], None]
+    ) -> None:
+        for slot in self._control.starting:
+            self._control.tell(slot, message)
+        self._control.ask_all(slots, message, done)
 
     def _upstream(self, message: Message, reply: Reply) -> None:
         def done(answers: Answers) -> None:
@@ -55,7 +62,7 @@ class Chorus:
                 self._note_drained(message)
             reply(merged)
 
-        self._control.ask_all(self._control.slots, message, done)
+        self._ask(self._control.serving, message, done)
 
     def _note_drained(self, message: Message) -> None:
         pool, server = message.get("pool"), message.get("server")
@@ -68,14 +75,14 @@ class Chorus:
 
     def _purge_elsewhere(self, slot: int, message: Message) -> None:
         """A worker has got a PURGE from a client of its own."""
-        others = [each for each in self._control.slots if each != slot]
+        others = [each for each in self._control.serving if each != slot]
         order = {"verb": "purge", "purges": message.get("purges", [])}
 
         def done(answers: Answers) -> None:
             merged = merge_counts(answers) if answers else {"ok": True}
             self._control.tell(slot, {**merged, "answered": message.get("ask")})
 
-        self._control.ask_all(others, order, done)
+        self._ask(others, order, done)
 
     def _log(self, message: Message, reply: Reply) -> None:
         listener = _Listener(self._control, message, reply)
@@ -87,7 +94,7 @@ class Chorus:
 
         reply.when_gone = end
         listener.when_done = end
-        for slot in self._control.slots:
+        for slot in self._control.serving:
             listener.ask(slot)
 
 
@@ -165,22 +172,25 @@ def merge_explained(answers: Answers) -> Message:
 
 
 def merge_servers(answers: Answers) -> Message:
-    """A row for each server: numbers added up, standings counted."""
+    """A row for each server: numbers added up, standings counted, the slowest view of its time."""
     if not answers:
         return NOBODY
     if failed := _failures(answers):
         return refusal(failed[0])
     rows: dict[tuple[str, str], Counter[str]] = {}
     standings: dict[tuple[str, str], Counter[str]] = {}
+    slowest: dict[tuple[str, str], int] = {}
     for answer in answers.values():
         for server in answer.get("servers", ()):
             row = dict(server)
             key = row.pop("pool"), row.pop("server")
             standings.setdefault(key, Counter())[row.pop("standing")] += 1
+            slowest[key] = max(slowest.get(key, 0), row.pop("head_us", 0))
             rows.setdefault(key, Counter()).update(row)
     servers = [
-        {"pool": pool, "server": server, "standings": dict(standings[pool, server]), **numbers}
-        for (pool, server), numbers in rows.items()
+        {"pool": key[0], "server": key[1], "standings": dict(standings[key]), **numbers}
+        | {"head_us": slowest[key]}
+        for key, numbers in rows.items()
     ]
     return {"ok": True, "servers": servers}
 

@@ -27,7 +27,7 @@ START = 60.0  # seconds that a worker may take until it serves; with warm caches
 TERM = 5.0  # seconds that one may take to end when it is told to end at once
 SPARE = 3.0  # beyond server.drain, within which a worker cuts off by itself who takes longer
 LAST_WORDS = 1.0  # seconds for a hung worker to write down where it hangs
-LONGEST_BACKOFF = 60.0
+LONGEST_BACKOFF = 8.0  # whom the kernel led to the socket of one who is not there waits so long
 SETTLED = 60.0  # seconds after which an end counts as a first one again
 
 

@@ -43,6 +43,11 @@ def likely_places(environ: Mapping[str, str], user: int) -> list[str]:
     return [f"{directory}/{NAME}" for directory in dict.fromkeys(directories)]
 
 
+def is_strangers(directory: str, owner: int, user: int) -> bool:
+    """Whether it is not to be believed: in /tmp anybody may have made what is ours by name."""
+    return directory.startswith("/tmp/edgebox-") and owner not in (user, 0)
+
+
 def bind_control(path: str, mode: int, group: int = -1) -> socket.socket:
     """A listening Unix socket with that mode. Raises ControlError."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -85,10 +90,7 @@ def _prepare_directory(directory: str) -> None:
         return
     with suppress(FileExistsError):
         os.makedirs(directory, 0o755 if os.geteuid() == 0 else 0o700)
-    seen = os.lstat(directory)
-    # In /tmp anybody may have made a directory of that name before us.
-    theirs = seen.st_uid not in (os.geteuid(), 0)
-    if theirs and directory.startswith("/tmp/"):
+    if is_strangers(directory, os.lstat(directory).st_uid, os.geteuid()):
         raise ControlError(f"{directory} belongs to somebody else; set [control] socket")
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 
 from edgebox.epoch import Epoch
-from edgebox.express.lane import Lane
 from edgebox.files.store import FileStore
 from edgebox.listen.admission import Admission
 from edgebox.memory.workingset import WorkingSet
@@ -32,6 +32,12 @@ SHEET_EVERY = 2  # turns
 OTHERS = ("(others)", "other")
 
 
+class Front(Protocol):
+    """Who accepts connections: the express lane, or a task for each."""
+
+    def statistics(self) -> dict[str, int]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a worker is made of, as far as it has something to tell.
@@ -43,7 +49,7 @@ class Parts:
     counters: Counters
     service: Service
     admission: Admission
-    front: Lane | TaskPerConnection
+    front: Front
     working_set: WorkingSet
     store: FileStore
     caching: Caching
@@ -67,7 +73,7 @@ class Publisher:
         parts = self._parts
         # The epoch turns when a second of the wall clock begins, or as late as the loop is.
         lag = time.time() % 1
-        parts.counters.turn()
+        parts.counters.fold()
         if self._turns % SHEET_EVERY == 0:
             self._sheet = self.sheet()
         self._turns += 1
@@ -87,11 +93,12 @@ class Publisher:
         for level, count in parts.errors.counts.items():
             numbers[f"{level}s"] = count
         numbers["log_lines_dropped"] = sum(sink.dropped for sink in parts.sinks)
-        idle, tasks = parts.front.statistics()["idle"], parts.admission.tasks
-        if isinstance(parts.front, Lane):
-            numbers |= {"connections": idle + tasks, "idle": idle, "tasks": tasks}
-        else:
-            numbers |= {"connections": tasks, "idle": idle, "tasks": tasks - idle}
+        statistics = parts.front.statistics()
+        idle, tasks = statistics["idle"], parts.admission.tasks
+        tasks += statistics.get("waiting", 0)
+        if isinstance(parts.front, TaskPerConnection):  # there, who is idle has a task as well
+            tasks -= idle
+        numbers |= {"connections": idle + tasks, "idle": idle, "tasks": tasks}
         numbers |= {
             "connections_limit": parts.admission.limit,
             "started": self._started,

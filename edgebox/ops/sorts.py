@@ -34,7 +34,11 @@ class Sorter:
     """Sorts keys; `site` is the first of its hosts, or that of an answer's URL."""
 
     def __init__(self, config: Config) -> None:
-        self._sites = {os.fsencode(site.root): site.hosts[0] for site in config.site if site.root}
+        self._sites = {
+            os.fsencode(site.root): "any host" if site.hosts[0] == "*" else site.hosts[0]
+            for site in config.site
+            if site.root
+        }
         if config.compression.dir:
             self._sites[os.fsencode(config.compression.dir)] = UNNAMED
 

@@ -57,15 +57,14 @@ class Successor:
         if now >= self._overdue_at:
             self._conclude(f"not ready within {PATIENCE:.0f} s")
 
+    def abandon(self, why: str) -> None:
+        """It is not to take over after all."""
+        self._conclude(why)
+
     def let_go(self) -> None:
         """All is its from now on."""
         if self._wire is not None:
             self._wire.close()
-
-    def reap(self) -> None:
-        """See whether it has ended, so that nothing is left of it."""
-        if self._popen is not None:
-            self._popen.poll()
 
     def _hear(self, mask: int) -> None:
         assert self._wire is not None

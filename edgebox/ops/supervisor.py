@@ -251,6 +251,8 @@ class Supervisor:
     def _end(self, how: Callable[[Generation, float], None]) -> None:
         self._notifier.stopping()
         self._ending = True
+        if self._successor is not None and not self._handed_over:
+            self._successor.abandon("the server is ending")
         wanted, self._wanted = self._wanted, []
         for told in wanted:
             told("the server is ending")

@@ -57,6 +57,16 @@ class Wires:
         """The slots that have a wire."""
         return sorted(self._wires)
 
+    @property
+    def serving(self) -> list[int]:
+        """Those whose worker has said that it is ready."""
+        return sorted(slot for slot, wire in self._wires.items() if wire.ready)
+
+    @property
+    def starting(self) -> list[int]:
+        """The others: what they are told they hear once they serve."""
+        return sorted(slot for slot, wire in self._wires.items() if not wire.ready)
+
     def attach(self, slot: int, sock: socket.socket) -> None:
         """Speak with the worker in `slot`; the socket is ours from now on."""
         self.detach(slot)
@@ -118,6 +128,8 @@ class Wires:
         """A worker says something."""
         name = message.get("event")
         if isinstance(name, str):
+            if name == "ready":
+                self._wires[slot].ready = True
             event = self.events.get(name)
             if event is not None:
                 event(slot, message)
@@ -169,6 +181,7 @@ class _Wire(Channel):
         self, wires: Wires, slot: int, selector: selectors.BaseSelector, sock: socket.socket
     ) -> None:
         self.slot = slot
+        self.ready = False
         self._wires = wires
         super().__init__(selector, sock, LIMITS)
 

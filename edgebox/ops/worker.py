@@ -156,6 +156,7 @@ class Worker:
 
     def _turn(self) -> None:
         self._working_set.yield_room()
+        self.counters.turn()
         self.service.recorder.turn(self.epoch.now)
         self._sinks[1].flush()
 
@@ -184,9 +185,15 @@ class Worker:
                     if onlookers is not None:
                         onlookers.drain()
                     warm.leave(post.warm, self.store.hottest(warm.COUNT))
-                    nursery.start_soon(self._drain, nursery.cancel_scope)
+                    self._accept_no_more()
+                    nursery.start_soon(self._end_when_answered, nursery.cancel_scope)
 
-            wire.when_gone = drain
+            def drain_alone() -> None:
+                drain()
+                for sock in (*listeners, *post.status):
+                    sock.close()  # so that another server can have the addresses at once
+
+            wire.when_gone = drain_alone
             await nursery.start(self._watch_signals, nursery.cancel_scope, drain)
             await nursery.start(self.serve, listeners, post.warm)
             if onlookers is not None:
@@ -269,11 +276,13 @@ class Worker:
                 else:
                     scope.cancel()
 
-    async def _drain(self, scope: trio.CancelScope) -> None:
-        """Answer what is in hand, for as long as `server.drain` allows, then end."""
+    def _accept_no_more(self) -> None:
         self.errors("info", f"draining: {self.admission.tasks} connections in hand")
         self.service.drain()
         self.front.drain()
+
+    async def _end_when_answered(self, scope: trio.CancelScope) -> None:
+        """End when nothing is in hand, or after `server.drain`."""
         with trio.move_on_after(self._config.server.drain) as waited:
             await self.admission.wait_none()
         if waited.cancelled_caught:

@@ -17,6 +17,7 @@ from edgebox.plan.quantity import count, many, rate, seconds, significant, size
 from edgebox.plan.shares import Shares
 from edgebox.plan.throughput import answers, busy_cores, lane_microseconds
 
+MOST_WORKERS = 32  # that the supervisor manages, so that a reload may have twice as many
 OPEN_FILES = 4096  # of one worker; more large files than these are not hot at once
 
 
@@ -25,7 +26,7 @@ def workers(basis: Basis, shares: Shares | None) -> Number:
 
     Fewer workers hold fewer copies of the working set, so none is started for show.
     """
-    cores = basis.whole_cores
+    cores = min(basis.whole_cores, MOST_WORKERS)
     room = cores if shares is None else max(1, (shares.processes - SUPERVISOR) // WORKER)
     carried = answers(basis)
     if carried is None:

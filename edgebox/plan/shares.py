@@ -38,7 +38,7 @@ def share(basis: Basis) -> Shares | None:
     if basis.memory is None:
         return None
     wanted = SUPERVISOR + WORKER * basis.whole_cores + HELPER
-    processes = min(basis.memory, max(min(wanted, basis.memory // 3), LEAST))
+    processes = min(basis.memory, max(min(wanted, basis.memory * 2 // 5), LEAST))
     rest = basis.memory - processes
     return Shares(
         budget=basis.memory,

@@ -29,7 +29,7 @@ from edgebox.listen.connection import Connection
 FASTEST = 2**31 - 1  # octets a second: 17 Gbit/s, the most that an int of C has room for
 SO_MAX_PACING_RATE = 47  # asm-generic/socket.h; socket has no name for it
 
-CATCH_UP = 0.010  # seconds: so much of what was missed, being late, may be sent at once
+CATCH_UP = 0.020  # seconds: so much of what was missed, being late, may be sent at once
 OWED = 0.25  # seconds of the server's rate: for who owes more, small answers wait too
 SMALL = 64 * 1024  # octets that do not wait for the server's room
 PIECES = 16  # a second, for who is limited: smooth to a human

@@ -62,7 +62,7 @@ class Brief:
         elif reply.ending is not Ending.AT_ONCE or len(octets) != end:
             return None
         terms.head.end(lease.wire)
-        lease.server.answered()
+        lease.answered()
         return Incoming(reply, octets[end:], lease, terms.body, None)
 
     async def receive(self) -> Incoming:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+import trio
+
 from edgebox.upstream.errors import UpstreamError
 from edgebox.upstream.wire import Wire
 
@@ -15,7 +17,7 @@ class Lessor(Protocol):
     @property
     def name(self) -> str: ...
     def take_back(self, wire: Wire, reusable: bool) -> None: ...
-    def answered(self) -> None: ...
+    def answered(self, seconds: float) -> None: ...
     def failed(self, error: UpstreamError) -> None: ...
 
 
@@ -25,14 +27,19 @@ class Lease:
     `when_over` is called once, at the end.
     """
 
-    __slots__ = ("over", "reused", "server", "when_over", "wire")
+    __slots__ = ("began", "over", "reused", "server", "when_over", "wire")
 
     def __init__(self, server: Lessor, wire: Wire, reused: bool) -> None:
         self.server = server
         self.wire = wire
         self.reused = reused
+        self.began = trio.current_time()
         self.over = False
         self.when_over: Callable[[], None] | None = None
+
+    def answered(self) -> None:
+        """The head of an answer has come."""
+        self.server.answered(trio.current_time() - self.began)
 
     def end(self, reusable: bool) -> None:
         """Give the connection back, to be used again or to be closed; harmless once it was."""

@@ -70,7 +70,7 @@ class _Alone:
     def take_back(self, wire: Wire, reusable: bool) -> None:
         wire.close()
 
-    def answered(self) -> None:
+    def answered(self, seconds: float) -> None:
         pass
 
     def failed(self, error: UpstreamError) -> None:

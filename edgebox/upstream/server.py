@@ -16,6 +16,8 @@ from edgebox.upstream.origin import Origin
 from edgebox.upstream.pool import Pool
 from edgebox.upstream.wire import Wire
 
+NEWEST = 1 / 16  # weight of the newest in the mean time to a head
+
 Log = Callable[[str, str], None]  # a level and a text, as observe/error_log takes them
 
 
@@ -58,6 +60,7 @@ class Server:
         self._rules = rules
         self._log = log
         self._health = health.FINE
+        self._head_time = 0.0  # seconds, a mean of late
         self._pool = Pool(rules.keep_alive, rules.keep_alive_idle)
         self._counts = dict.fromkeys(("connections", "reused", "answered", "failed", "ejected"), 0)
 
@@ -115,8 +118,10 @@ class Server:
             wire.close()
         self.vacate()
 
-    def answered(self) -> None:
-        """A request got a response head, whatever its status."""
+    def answered(self, seconds: float) -> None:
+        """A request got a response head after so long, whatever its status."""
+        former = self._head_time if self._counts["answered"] else seconds
+        self._head_time = former + (seconds - former) * NEWEST
         self._counts["answered"] += 1
         self._become(health.answered(self._health), "it answers again")
 
@@ -160,9 +165,9 @@ class Server:
 
     def statistics(self) -> dict[str, object]:
         standing = "drained" if self.drained else self.standing(trio.current_time()).value
-        return (
-            {"standing": standing, "active": self.active} | self._pool.statistics() | self._counts
-        )
+        now = {"standing": standing, "active": self.active}
+        head_time = {"head_us": round(self._head_time * 1e6)}
+        return now | self._pool.statistics() | self._counts | head_time
 
     def _become(self, new: Health, why: str) -> None:
         old = self._health

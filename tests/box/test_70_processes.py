@@ -57,6 +57,14 @@ def log_of(file: Path) -> str:
     return log.read_text() if log.exists() else ""
 
 
+def refused(box: Box) -> bool:
+    try:
+        box.connect().close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def test_workers_share_the_load(start: Start, file: Path) -> None:
     box = start("-c", str(file), "--workers", "2")
     assert len(box.workers) == 2
@@ -120,7 +128,7 @@ def test_without_the_supervisor_workers_answer_what_they_have_and_end(
         time.sleep(0.2)
         box.process.kill()
         box.wait()
-        time.sleep(0.2)
+        wait_until(lambda: refused(box))  # another server may have the port
         assert runs(worker)
         held.sendall(b"st: x\r\n\r\n")
         assert held.recv(65536).endswith(HELLO)
@@ -293,6 +301,17 @@ def test_an_upgrade_that_fails_leaves_all_as_it_was(start: Start, file: Path, ro
     write(file, root, mark="3")
     box.signal(signal.SIGHUP)
     wait_until(lambda: mark(box) == "3", READY)
+
+
+def test_who_is_told_to_end_takes_an_unfinished_successor_along(start: Start, file: Path) -> None:
+    box = start("-c", str(file))
+    box.signal(signal.SIGUSR2)
+    wait_until(lambda: supervisors_below(box), READY)
+    (successor,) = supervisors_below(box)
+    box.signal(signal.SIGTERM)
+    assert box.wait(20) == 0
+    wait_until(lambda: not runs(successor))
+    wait_until(lambda: refused(box), READY)
 
 
 def test_logs_are_opened_again_by_all(start: Start, file: Path) -> None:

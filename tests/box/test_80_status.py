@@ -107,7 +107,7 @@ def test_a_browser_shows_what_the_box_does_as_it_does_it(
     watched.visit()
     browser.wait_for("parseFloat(document.getElementById('requests').textContent) > 0")
     browser.wait_for("document.querySelector('#gauge .fill').style.strokeDasharray != '0, 200'")
-    assert "that" in browser.text("#gauge-says")
+    assert "of the" in browser.text("#gauge-says")
     browser.wait_for("document.querySelectorAll('#ram div').length > 0")
     browser.wait_for("document.querySelectorAll('#latency .range').length >= 1")
     browser.wait_for("document.querySelector('#hot').innerText.includes('a.txt')")

@@ -83,6 +83,7 @@ def test_ports_and_brackets(stored: StoredResponse) -> None:
         ("path = a and", "want FIELD = VALUE"),
         ('path = "a', "want FIELD = VALUE"),
         ("path = " + "a" * LONGEST, f"a ban may have {LONGEST} octets"),
+        ("path = \udcff", "at character 8: this is no UTF-8"),
     ],
 )
 def test_what_is_no_ban_says_why(text: str, told: str) -> None:

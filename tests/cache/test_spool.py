@@ -163,12 +163,29 @@ async def test_what_outgrows_ram_goes_to_a_file_and_is_read_from_there(
     early = spool.read()
     for _ in range(50):
         await spool.append(b"0123456789")
-    assert (spool.storable, spool.readable, room.held) == (True, True, 0)
+    assert (spool.storable, spool.readable, room.held) == (True, True, 10)
     assert room.most <= 100
     spool.end()
     late = spool.read()
     assert await drain(early) == await drain(late) == b"0123456789" * 50
     assert spool.octets() is None  # not in RAM
+
+
+async def test_who_keeps_up_does_not_read_from_the_file(
+    make: Make, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = make(10, disk=1000)
+    await spool.append(b"0123456789")
+    reader, got = spool.read(), [b"0123456789"]
+    assert await anext(reader) == got[0]
+    monkeypatch.setattr("edgebox.cache.spool.os.pread", None)
+    for number in range(5):
+        await spool.append(b"%d" % number * 20)
+        got.append(await anext(reader))
+        assert room.held == 20
+    spool.end()
+    assert room.held == 0
+    assert b"".join(got) == b"0123456789" + b"".join(b"%d" % n * 20 for n in range(5))
 
 
 async def test_a_disk_that_gets_full_cuts_nobody_off(make: Make, room: Room) -> None:

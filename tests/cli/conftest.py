@@ -109,7 +109,7 @@ def told() -> Callable[..., dict[str, Any]]:
                 "upstreams": [
                     {"pool": "app", "server": "http://a:1", "standing": "up", "active": 3,
                      "idle": 1, "connections": 4, "reused": 9, "answered": 99, "failed": 0,
-                     "ejected": 0},
+                     "ejected": 0, "head_us": 1500},
                     {"pool": "app", "server": "http://b:1", "standing": "down", "active": 0,
                      "idle": 0, "connections": 4, "reused": 9, "answered": 9, "failed": 7,
                      "ejected": 1},

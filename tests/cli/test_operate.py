@@ -78,13 +78,23 @@ def test_purge_wants_to_know_what() -> None:
 def test_purge_goes_over_the_control_socket_where_there_is_one(served: Any) -> None:
     served.answers["purge"] = {"ok": True, "purged": 5}
     result = served.run("purge", "http://x/ä", "--prefix", "http://x/b*", "--tag", "t", "--soft")
-    assert result.output == "5 purged\n"
+    assert result.output == "15 purged\n"
     assert served.heard == [
-        {
-            "verb": "purge", "urls": ["http://x/%C3%A4"], "prefixes": ["http://x/b*"],
-            "tags": ["t"], "everything": False, "soft": True,
-        }
-    ]  # fmt: skip
+        {"verb": "purge", "urls": ["http://x/%C3%A4"], "soft": True},
+        {"verb": "purge", "prefixes": ["http://x/b*"], "soft": True},
+        {"verb": "purge", "tags": ["t"], "soft": True},
+    ]
+    served.heard.clear()
+    assert served.run("purge", "--all").output == "5 purged\n"
+    assert served.heard == [{"verb": "purge", "everything": True, "soft": False}]
+
+
+def test_many_urls_go_in_parts_that_the_socket_takes(served: Any) -> None:
+    served.answers["purge"] = {"ok": True, "purged": 1}
+    urls = [f"http://x/{number}/{'y' * 1000}" for number in range(100)]
+    assert served.run("purge", *urls).output == f"{len(served.heard)} purged\n"
+    assert len(served.heard) > 1
+    assert [url for part in served.heard for url in part["urls"]] == urls
 
 
 def test_explain_goes_over_the_control_socket_where_there_is_one(served: Any) -> None:
@@ -189,9 +199,11 @@ def judge(tmp_path: Path, head: str, *arguments: str, toml: str = "") -> Result:
 def test_an_answer_can_be_judged_without_a_server(tmp_path: Path) -> None:
     result = judge(tmp_path, HEAD)
     assert (result.exit_code, result.output.splitlines()) == (0, [
+        "route     /, answered by files",
         "key       http://x/a",
         "stored    yes: the response says how long it stays fresh (RFC 9111 §4.2.1)",
         "fresh     50 s (60 s by max-age)",
+        "until     Mon, 30 Nov 1998 10:00:50 GMT",
         "stale     600 s if the upstream fails",
         "stale     86400 s if the upstream cannot be reached",
         "tags      a b",

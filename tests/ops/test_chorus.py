@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,9 @@ Connect = Callable[[], Any]
 class Worker:
     """Answers what it is asked by `answer`; None is no answer. `heard` is all it was told."""
 
-    def __init__(self, loop: Any, slot: int, answer: Callable[[Message], Message | None]) -> None:
+    def __init__(
+        self, loop: Any, slot: int, answer: Callable[[Message], Message | None], ready: bool
+    ) -> None:
         self.loop = loop
         self.slot = slot
         self.heard: list[Message] = []
@@ -28,6 +31,11 @@ class Worker:
         ours, self._sock = socket.socketpair()
         self._more = threading.Condition()
         loop.do(lambda: loop.control.attach(slot, ours))
+        if ready:
+            self.say(event="ready")
+            deadline = time.monotonic() + 10
+            while slot not in loop.do(lambda: loop.control.serving):
+                assert time.monotonic() < deadline
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -60,8 +68,10 @@ class Worker:
 def hire(loop: Any) -> Iterator[Callable[..., Worker]]:
     workers: list[Worker] = []
 
-    def make(slot: int, answer: Callable[[Message], Message | None] = lambda _: None) -> Worker:
-        workers.append(Worker(loop, slot, answer))
+    def make(
+        slot: int, answer: Callable[[Message], Message | None] = lambda _: None, ready: bool = True
+    ) -> Worker:
+        workers.append(Worker(loop, slot, answer, ready))
         return workers[-1]
 
     yield make
@@ -75,6 +85,14 @@ def chorus(loop: Any) -> Chorus:
     return made
 
 
+def wait_for_one(loop: Any) -> None:
+    """Until but one worker has answered."""
+    deadline = time.monotonic() + 10
+    while loop.do(loop.control.statistics)["asked"] > 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
 def purged(count: int) -> Callable[[Message], Message]:
     return lambda message: {"ok": True, "purged": count}
 
@@ -85,6 +103,15 @@ def test_a_purge_is_done_when_all_have_done_it(
     workers = [hire(slot, purged(slot)) for slot in (1, 2, 5)]
     assert connect().ask(verb="purge", tags=["t"]) == {"ok": True, "purged": 8}
     assert [worker.wait_heard(1)[0]["tags"] for worker in workers] == [["t"]] * 3
+
+
+def test_one_that_is_starting_is_told_and_not_waited_for(
+    chorus: Chorus, connect: Connect, hire: Callable[..., Worker]
+) -> None:
+    hire(1, purged(1))
+    starting = hire(2, ready=False)
+    assert connect().ask(verb="purge", tags=["t"]) == {"ok": True, "purged": 1}
+    assert starting.wait_heard(1) == [{"verb": "purge", "tags": ["t"]}]
 
 
 def test_without_a_worker_nothing_is_done_and_that_is_said(
@@ -103,6 +130,7 @@ def test_one_that_does_not_answer_is_told_of(
     client = connect()
     client.say(verb="purge", everything=True)
     deaf.wait_heard(1)
+    wait_for_one(loop)
     loop.turn_at(10.0)
     told = client.read()
     assert told["ok"] is False
@@ -118,6 +146,7 @@ def test_one_that_dies_has_forgotten_all(
     client = connect()
     client.say(verb="purge", everything=True)
     dying.wait_heard(1)
+    wait_for_one(loop)
     loop.do(lambda: loop.control.detach(2))
     assert client.read() == {"ok": True, "purged": 1}
 
@@ -272,7 +301,8 @@ def test_explain_is_told_by_who_has_most() -> None:
 
 def test_servers_add_up_and_standings_are_counted() -> None:
     def seen(standing: str, active: int, server: str = "http://a") -> dict[str, object]:
-        return {"pool": "p", "server": server, "standing": standing, "active": active}
+        told = {"pool": "p", "server": server, "standing": standing, "active": active}
+        return told | {"head_us": 10 * active}
 
     answers = {
         1: {"ok": True, "servers": [seen("up", 2), seen("up", 0, "http://b")]},
@@ -282,6 +312,7 @@ def test_servers_add_up_and_standings_are_counted() -> None:
     first, second = merge_servers(answers)["servers"]
     assert first == {
         "pool": "p", "server": "http://a", "standings": {"up": 1, "down": 1}, "active": 2,
+        "head_us": 20,
     }  # fmt: skip
     assert (second["standings"], second["active"]) == ({"up": 2}, 1)
     assert merge_servers({1: refusal("no")}) == refusal("no")

@@ -233,3 +233,10 @@ def test_a_generation_is_healthy_while_somebody_serves_and_nobody_hangs(rig: Rig
     kill(generation)
     generation.reap(rig.now)
     assert not generation.healthy(rig.now)
+
+
+def test_new_sizes_are_for_who_comes_later_too(rig: Rig) -> None:
+    generation = rig.serving()
+    generation.resize(Config(server=Server(hang=1.0)), {"connections": 5})
+    assert generation.brief.config.server.hang == 1.0
+    assert generation.brief.number == 1

@@ -11,6 +11,7 @@ from edgebox.ops.place import (
     ControlError,
     bind_control,
     choose_place,
+    is_strangers,
     likely_places,
     remove_control,
 )
@@ -35,6 +36,22 @@ def test_what_the_file_says_goes() -> None:
 def test_a_user_looks_in_his_own_place_first_and_then_in_the_services() -> None:
     assert likely_places({}, 5) == ["/tmp/edgebox-5/control.sock", "/run/edgebox/control.sock"]
     assert likely_places({}, 0) == ["/run/edgebox/control.sock"]
+
+
+@pytest.mark.parametrize(
+    ("directory", "owner", "user", "strangers"),
+    [
+        ("/tmp/edgebox-5", 5, 5, False),
+        ("/tmp/edgebox-5", 0, 5, False),
+        ("/tmp/edgebox-5", 6, 5, True),
+        ("/tmp/edgebox-0", 6, 0, True),
+        ("/run/edgebox", 6, 5, False),  # nobody but root makes anything there
+    ],
+)
+def test_what_a_stranger_made_in_tmp_is_not_believed(
+    directory: str, owner: int, user: int, strangers: bool
+) -> None:
+    assert is_strangers(directory, owner, user) is strangers
 
 
 def test_what_a_dead_server_left_is_taken_over(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_descriptors_that_upstreams_need_are_counted() -> None:
 
 def test_one_line_says_what_was_made_of_the_machine() -> None:
     assert size(Config(), BARE).summary() == (
-        "planned for eno1 at 1 Gbit/s: 1 worker, 117,685 connections, 14.41 GiB of RAM for"
+        "planned for eno1 at 1 Gbit/s: 1 worker, 117,685 connections, 14.34 GiB of RAM for"
         " objects; first to run out: the link"
     )
     assert "unknown speed" in size(Config(), Facts()).summary()

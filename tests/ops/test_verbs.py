@@ -111,6 +111,13 @@ async def test_ban(rule: str, gone: set[str]) -> None:
         assert await stored(server) == set(TARGETS) - gone
 
 
+async def test_a_soft_ban_leaves_what_may_be_used_stale() -> None:
+    async with filled() as (server, _):
+        assert await server.worker.verbs().ban({"rule": "path = /a", "soft": True}) == {"purged": 1}
+        assert "/a" not in await stored(server)
+        assert server.worker.caching.engine.statistics()["answers"] == len(TARGETS)
+
+
 async def test_what_comes_after_a_ban_is_stored_again() -> None:
     async with filled() as (server, origin):
         await server.worker.verbs().ban({"rule": "path = /a"})
@@ -221,7 +228,7 @@ async def test_lines_beyond_a_batch_are_left_out_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("edgebox.ops.verbs.MOST", 2)
-    monkeypatch.setattr("edgebox.ops.verbs.BATCH", 0.2)
+    monkeypatch.setattr("edgebox.ops.verbs.BATCH", 0.05)
     got: list[Any] = []
     async with filled() as (server, _):
         async with trio.open_nursery() as nursery:

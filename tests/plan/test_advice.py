@@ -107,7 +107,7 @@ def test_a_machine_too_small_for_edgebox_is_told(box: Box, changed: Changed) -> 
     facts = changed(box("container-512m"), "memory", cgroup_limit=32 * 1024**2)
     advice = about(plan(facts, Config()), "memory")
     assert advice is not None
-    assert "64 MiB" in advice.gain
+    assert "96 MiB" in advice.gain
 
 
 def test_sockets_short_of_memory_are_told(box: Box, changed: Changed) -> None:

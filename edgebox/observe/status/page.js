@@ -70,8 +70,10 @@ function drawLink(told) {
   const share = ceiling ? sent / ceiling[1] : 0;
   document.querySelector("#gauge .fill").style.strokeDasharray = `${Math.min(share, 1) * 100} 200`;
   $("gauge").classList.toggle("full", share > 0.9);
-  const resource = ceiling && ceiling[0] === "link" && plan.interface ? plan.interface : ceiling && `the ${ceiling[0]}`;
-  const says = ceiling ? `${percent(share)} of the ${bits(ceiling[1]).join("\u00a0")} that ${resource} carries` : "There is no plan to hold this against";
+  const most = ceiling && bits(ceiling[1]).join("\u00a0");
+  const says = !ceiling ? "There is no plan to hold this against."
+    : ceiling[0] === "link" ? `${percent(share)} of the ${most} that ${plan.interface || "the link"} carries`
+    : `${percent(share)} of ${most}, where the first limit is: ${ceiling[0]}`;
   $("gauge-says").textContent = says;
   $("gauge").setAttribute("aria-label", `${value} ${unit}, ${says}`);
   spark("octets-curve", told.curves.octets, "octets a second, the last two minutes");
@@ -212,7 +214,7 @@ function drawUpstreams({ sheet }) {
   if (!sheet.upstreams.length) return fill("upstreams", node("li", {}, empty("No route has an upstream.")));
   fill("upstreams", ...sheet.upstreams.map((each) => node("li", {}, dot(states[each.standing] || "warn"),
     node("span", { class: "name", title: each.server }, each.server), node("span", {}, each.standing),
-    node("span", { class: "more" }, `${each.pool}: ${count(each.answered)} answered, ${count(each.failed)} failed, ${each.active} busy and ${each.idle} idle connections`))));
+    node("span", { class: "more" }, `${each.pool}: ${count(each.answered)} answered, ${count(each.failed)} failed, ${each.active} busy and ${each.idle} idle connections${each.head_us ? `, ${seconds(each.head_us / 1e6)} to the head` : ""}`))));
 }
 function drawErrors({ sheet, time }) {
   if (!sheet.errors.length) return fill("errors", node("li", {}, empty("None. All is well.")));

@@ -38,6 +38,7 @@ class Server(msgspec.Struct):
     answered: int = 0
     failed: int = 0
     ejected: int = 0
+    head_us: int = 0  # microseconds to the head of an answer, a mean of late
 
 
 class Sheet(msgspec.Struct):
@@ -95,6 +96,7 @@ def _upstreams(sheets: Sequence[Sheet]) -> list[Server]:
         known = servers.setdefault((server.pool, server.server), Server(server.pool, server.server))
         for name in _ADDED:
             setattr(known, name, getattr(known, name) + getattr(server, name))
+        known.head_us = max(known.head_us, server.head_us)
         known.standing = min(known.standing, server.standing, key=_badness)
     return [servers[key] for key in sorted(servers)]
 

@@ -113,6 +113,22 @@ def test_reload_of_a_bad_file_fails_and_the_old_one_goes_on(installed: Debian) -
     assert installed.fetch()["server"] == "edgebox"
 
 
+def test_a_package_that_is_installed_anew_takes_over_without_a_pause(installed: Debian) -> None:
+    main = installed.shown("MainPID")
+    load = installed.start(
+        "edgebox", "bench", "--json", "-l", "-k", "-c", "20", "-t", "25", "http://127.0.0.1/"
+    )
+    time.sleep(1)
+    installed.run("dpkg", "--install", "/root/edgebox.deb")
+    assert installed.state() == "active"
+    assert installed.shown("MainPID") not in (main, "0")
+    figures = json.loads(load.communicate(timeout=90)[0])
+    assert figures["failed"] == 0
+    assert figures["complete"] > 100
+    installed.systemctl("restart", "edgebox.service")  # systemd knows whom to stop
+    assert installed.fetch()[""] == "200"
+
+
 def test_the_journal_has_levels(installed: Debian) -> None:
     installed.systemctl("restart", "edgebox.service")
     lines = installed.run(

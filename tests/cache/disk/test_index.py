@@ -83,6 +83,7 @@ def test_purges_find_what_they_are_about(index: Index) -> None:
         assert keys(index, Purge(kind=Kind.PREFIX, value=prefix)) == names(*concerned)
     assert keys(index, Purge(kind=Kind.KEY, value=b)) == names(b)
     assert keys(index, Purge(kind=Kind.EVERYTHING)) == names(a, b, c)
+    assert keys(index, Purge(kind=Kind.BAN, value=b"path = /x")) == names(a, b, c)
 
 
 @pytest.mark.parametrize("prefix", [b"\xff", b"\xff\xff", b"k\xff", b"k\xff\xff"])

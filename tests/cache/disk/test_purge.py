@@ -76,7 +76,8 @@ def test_a_purge_before_a_reboot_is_as_long_ago_after_it(later: Callable[..., In
     assert now.steady - purge.at(now, b"b" * 16).steady == pytest.approx(50.0)
 
 
-NAMES = [b"", b"a", b"news", b"front", b"scripts", b"http://example.com/", KEY, KEY + b"0"]
+BANS = [b"path ~ ^/news/", b"path ~ ^/sport/"]
+NAMES = [b"", b"a", b"news", b"front", b"scripts", b"http://example.com/", KEY, KEY + b"0", *BANS]
 ORIGINS = [b"", b"http://example.com", b"http://example.org"]
 purges = st.builds(
     Purge,

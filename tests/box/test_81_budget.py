@@ -7,8 +7,10 @@ counts is the memory that the server's processes have to themselves, at its most
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import random
+import re
 import resource
 import socket
 import threading
@@ -24,7 +26,7 @@ from edgebox.config.load import load
 from edgebox.ops.sizing import size
 from edgebox.plan.family import resident, sockets
 from edgebox.plan.figures import Plan
-from tests.box.conftest import Box, Start
+from tests.box.conftest import Box, Start, lack, wait_until
 from tests.wire import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -76,13 +78,13 @@ def budget(tmp_path: Path, start: Start) -> Callable[..., Budget]:
     root.mkdir()
     (root / "small.txt").write_bytes(b"small")
 
-    def begin(memory: str = "300 MiB") -> Budget:
+    def begin(memory: str = "300 MiB", **popen: object) -> Budget:
         file = tmp_path / "edgebox.toml"
         file.write_text(
             f'[server]\nworkers = 1\n[plan]\nmemory = "{memory}"\n'
             f'[compression]\nenabled = false\n[[site]]\nhosts = ["*"]\nroot = "{root}"\n'
         )
-        return Budget(start("-c", str(file)), size(load(file)).plan)
+        return Budget(start("-c", str(file), **popen), size(load(file)).plan)
 
     return begin
 
@@ -182,3 +184,62 @@ def test_a_flood_of_slow_readers(budget: Callable[..., Budget], tmp_path: Path) 
     with socket.create_connection(("127.0.0.1", found.box.port), PATIENCE) as sock:
         sock.sendall(b"GET /small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert sock.recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+GROUPS = Path("/sys/fs/cgroup/memory")
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group of our own, with a limit on memory."""
+    if os.geteuid() or not (GROUPS / "memory.limit_in_bytes").exists():
+        lack(f"needs root and a memory controller of version 1 at {GROUPS}")
+    made = GROUPS / f"edgebox-test-{os.getpid()}"
+    made.mkdir()
+    (made / "memory.limit_in_bytes").write_text(str(600 * MIB))
+    try:
+        yield made
+    finally:
+        wait_until(lambda: not (made / "cgroup.procs").read_text())
+        made.rmdir()
+
+
+def gauges(box: Box) -> dict[str, int]:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(box.control)
+        sock.sendall(b'{"verb": "stats"}\n')
+        told: dict[str, dict[str, int]] = json.loads(sock.makefile().readline())
+    return told["gauges"]
+
+
+def test_a_limit_that_is_moved_is_planned_for_while_it_serves(
+    budget: Callable[..., Budget], group: Path, tmp_path: Path
+) -> None:
+    fill(tmp_path / "www")
+
+    def join() -> None:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+
+    with ExitStack() as stack:
+        found = budget("4 GiB", preexec_fn=join)
+        box = found.box
+        stack.callback(box.process.wait)
+        stack.callback(box.process.terminate)
+        wait_until(lambda: gauges(box)["connections_limit"])
+        before = gauges(box)
+        connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=PATIENCE)
+        for number in range(OBJECTS):
+            connection.request("GET", f"/{number}.bin")
+            connection.getresponse().read()
+        wait_until(lambda: gauges(box)["ram_held"] > 100 * MIB)
+        (group / "memory.limit_in_bytes").write_text(str(350 * MIB))
+        wait_until(lambda: gauges(box)["connections_limit"] < before["connections_limit"], 30)
+        after = gauges(box)
+        assert after["ram_budget"] < before["ram_budget"]
+        assert after["ram_held"] <= after["ram_budget"]
+        connection.request("GET", "/small.txt")  # on the connection that was there before
+        assert connection.getresponse().read() == b"small"
+        connection.close()
+        box.process.terminate()
+        _, errors = box.process.communicate(timeout=20)
+    assert re.search(r"re-planned: memory limit now 350 MiB: connections [\d,]+ → ", errors)
