@@ -15,13 +15,18 @@ import msgspec
 from edgebox.config.dump import plain_setting
 from edgebox.config.keys import Key, keys_of, table_of, tables_below
 from edgebox.config.marks import Record
+from edgebox.config.reference import reference
 from edgebox.config.schema import Config
 from edgebox.config.units import Unit
 
 
 @click.command("config-schema")
-def config_schema() -> None:
+@click.option("--markdown", is_flag=True, help="Print the reference for people instead.")
+def config_schema(markdown: bool) -> None:
     """Print the JSON Schema of edgebox.toml."""
+    if markdown:
+        click.echo(reference(), nl=False)
+        return
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 

@@ -137,6 +137,12 @@ def override_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Measure what a request costs on this machine; takes a second.",
 )
 @click.option("--interface", metavar="NAME", default=None, help="Plan for this interface.")
+@click.option(
+    "--running",
+    is_flag=True,
+    default=False,
+    help="Show too what other amounts of RAM would bring, as the running server has seen.",
+)
 @override_options
 def plan(
     *,
@@ -148,6 +154,7 @@ def plan(
     what_if: str | None,
     measured: bool,
     interface: str | None,
+    running: bool,
     overrides: Overrides,
 ) -> None:  # fmt: skip
     """Show how the server is sized for this machine, with the sum behind each number.
@@ -166,6 +173,8 @@ def plan(
     if measured:
         overrides = msgspec.structs.replace(overrides, costs=_measure())
     now = plan_for(facts, asked, overrides)
+    if running:
+        now = msgspec.structs.replace(now, what_if=_ask_running(config))
     if what_if is None:
         _tell(now, explain, as_json)
         return
@@ -198,6 +207,14 @@ def read_facts(name: str) -> Facts:
         reason = problem.strerror if isinstance(problem, OSError) else problem
         click.echo(f"{name}: {reason}", err=True)
         raise SystemExit(1) from problem
+
+
+def _ask_running(config: Path | None) -> tuple[tuple[int, float], ...]:
+    from edgebox.cli.control import connect
+
+    with connect(None, config) as client:
+        told = client.ask("status")
+    return tuple((int(octets), float(ratio)) for octets, ratio in told["sheet"]["what_if"])
 
 
 def _measure() -> Costs:
@@ -249,6 +266,8 @@ def show(found: Plan, console: Console) -> None:
     console.print(table)
     console.print()
     for line in report.advice(found):
+        console.print(Text(line), soft_wrap=True)
+    for line in report.other_memory(found) if found.what_if else ():
         console.print(Text(line), soft_wrap=True)
 
 

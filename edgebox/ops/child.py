@@ -17,6 +17,7 @@ import msgspec
 
 from edgebox.observe.pages import Pages
 from edgebox.ops.assignment import Assignment, receive
+from edgebox.ops.jsonlines import encode
 from edgebox.ops.privileges import (
     PrivilegeError,
     become,
@@ -35,12 +36,12 @@ def main() -> int:
     faulthandler.register(signal.SIGUSR2, all_threads=True)
     wire = socket.socket(fileno=int(sys.argv[1]))
     try:
-        assignment, early = receive(wire)
+        assignment, early, pages = _understand(wire)
         listeners = _sockets(assignment.listeners)
         post = Post(
             wire=wire,
             early=early,
-            pages=Pages.attach(assignment.pages),
+            pages=pages,
             slot=assignment.slot,
             warm=assignment.warm,
             status=_sockets(assignment.status),
@@ -49,11 +50,27 @@ def main() -> int:
         run_worker(inside(assignment.config), listeners, post)
     except EOFError:
         return 0  # the supervisor has changed its mind
-    except (PrivilegeError, OSError, RuntimeError, ValueError) as problem:
+    except (Outdated, PrivilegeError, OSError, RuntimeError, ValueError) as problem:
+        event = {"event": "failed", "error": str(problem)}
         with suppress(OSError):
-            wire.sendall(msgspec.json.encode({"event": "failed", "error": str(problem)}) + b"\n")
+            wire.sendall(encode({**event, "outdated": isinstance(problem, Outdated)}))
         return 1
     return 0
+
+
+class Outdated(Exception):
+    """The supervisor runs other code than is installed now."""
+
+
+def _understand(wire: socket.socket) -> tuple[Assignment, bytes, Pages]:
+    """What we are told to do, and what came after it. Raises Outdated, or EOFError."""
+    try:
+        assignment, early = receive(wire)
+        return assignment, early, Pages.attach(assignment.pages)
+    except (msgspec.MsgspecError, ValueError) as problem:
+        raise Outdated(
+            f"edgebox upgrade is needed, other code is installed: {problem}"
+        ) from problem
 
 
 def _sockets(descriptors: tuple[int, ...]) -> list[socket.socket]:

@@ -26,6 +26,32 @@ READY = b"ready\n"
 LONGEST = 64 * 1024  # octets of what it tells
 
 
+class Predecessor:
+    """Who started us to take over: the other end of a Successor."""
+
+    def __init__(self, wire: int) -> None:
+        self._wire = socket.socket(fileno=wire)
+
+    def tell_ready(self, selector: selectors.BaseSelector, let_go: Callable[[], None]) -> None:
+        """Say that we serve. `let_go` is called when all is ours."""
+        self._tell(READY)
+
+        def hear(mask: int) -> None:
+            selector.unregister(self._wire)
+            self._wire.close()
+            let_go()
+
+        selector.register(self._wire, selectors.EVENT_READ, hear)
+
+    def tell_failure(self, why: str) -> None:
+        """Say why we do not serve; then nothing has happened."""
+        self._tell(why.encode(errors="replace"))
+
+    def _tell(self, octets: bytes) -> None:
+        with suppress(OSError):
+            self._wire.sendall(octets)
+
+
 class Successor:
     """A supervisor that is starting. `done` is called once: with "" when it serves, or why not."""
 

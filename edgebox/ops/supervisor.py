@@ -16,7 +16,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, MutableMapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 
 from msgspec.structs import replace
@@ -28,13 +28,14 @@ from edgebox.ops.desk import Desk
 from edgebox.ops.generation import Generation
 from edgebox.ops.inheritance import Inheritance, take_inheritance
 from edgebox.ops.journal import Journal
+from edgebox.ops.jsonlines import Message
 from edgebox.ops.live import Live, measure
 from edgebox.ops.notify import Notifier
 from edgebox.ops.signals import has_terminal, signals
 from edgebox.ops.sizes import sizes
 from edgebox.ops.sizing import Sized
 from edgebox.ops.succession import REASONS, Rise, Succession, Told
-from edgebox.ops.successor import READY, Successor
+from edgebox.ops.successor import Predecessor, Successor
 
 TURN = 1.0  # seconds between two looks at the workers' heartbeats
 ABSENT = 5.0  # a turn that is so late was ours to blame: workers get time to beat again
@@ -57,15 +58,27 @@ class Supervisor:
     ) -> None:
         self._announce = announce
         self._notifier = Notifier(environ)
-        self._inherited = take_inheritance(environ, os.getpid())
+        self._inherited = inherited = take_inheritance(environ, os.getpid())
         self._selector = selectors.DefaultSelector()
         self._log = Journal()
-        self._pages = _make_pages(self._inherited)
+        self._pages = _make_pages(inherited)
         self._control = Control(self._selector, self._log)
-        self._generations = Succession(read, self._pages, self._control, self._log, self._inherited)
+        self._generations = Succession(read, self._pages, self._control, self._log, inherited)
         self._generations.risen, self._generations.failed = self._risen, self._failed
         self._desk = Desk(self._control, self._pages, self._log, self)
+        succession = self._control.events["failed"]
+
+        def failed(slot: int, message: Message) -> None:
+            succession(slot, message)
+            # Workers that are replaced are of the code that is installed: so are we, from now on.
+            if message.get("outdated") and self._started and self._generations.rise is None:
+                self.upgrade()
+
+        self._control.events["failed"] = failed
         self._live: Live | None = None
+        self._predecessor = (
+            Predecessor(inherited.wire) if inherited is not None and inherited.wire >= 0 else None
+        )
         self._successor: Successor | None = None
         self._wanted: list[Told] = []  # reloads asked for while one is under way
         self._started = self._ending = self._handed_over = False
@@ -97,7 +110,8 @@ class Supervisor:
                 if self._failure:
                     raise StartError(self._failure)
             except (StartError, *REASONS) as problem:
-                self._tell_predecessor(str(problem).encode())
+                if self._predecessor is not None and not self._started:
+                    self._predecessor.tell_failure(str(problem))
                 raise
 
     # --- what it can be told to do -----------------------------------------------------------
@@ -195,8 +209,8 @@ class Supervisor:
         if self._started:
             self._log("info", f"reloaded: generation {brief.number} serves")
         else:
-            if self._inherited is not None and self._inherited.wire >= 0:
-                self._wait_for_predecessor(self._inherited)
+            if self._predecessor is not None:
+                self._predecessor.tell_ready(self._selector, self._take_tools)
             else:
                 self._desk.open(brief.config, brief.identity.group if brief.identity else -1)
             self._announce(self._generations.listeners.addresses())
@@ -277,23 +291,11 @@ class Supervisor:
         self._ending = True
         self._generations.end(Generation.drain)
 
-    def _wait_for_predecessor(self, inherited: Inheritance) -> None:
-        """Say that we serve; when it has let go, operators' tools are ours."""
-        self._tell_predecessor(READY)
-        wire = socket.socket(fileno=inherited.wire)
-
-        def let_go(mask: int) -> None:
-            self._selector.unregister(wire)
-            wire.close()
-            if inherited.control >= 0:
-                self._control.adopt(socket.socket(fileno=inherited.control))
-
-        self._selector.register(wire, selectors.EVENT_READ, let_go)
-
-    def _tell_predecessor(self, what: bytes) -> None:
-        if self._inherited is not None and self._inherited.wire >= 0 and not self._started:
-            with suppress(OSError):
-                os.write(self._inherited.wire, what)
+    def _take_tools(self) -> None:
+        """The predecessor has let go: operators' tools come to us."""
+        assert self._inherited is not None
+        if self._inherited.control >= 0:
+            self._control.adopt(socket.socket(fileno=self._inherited.control))
 
 
 def _make_pages(inherited: Inheritance | None) -> Pages:

@@ -74,6 +74,8 @@ class Plan(Record, frozen=True, kw_only=True):
     interface: str | None = None  # that the plan is for
     via: Via | None = None  # why this one
     advice: tuple[Advice, ...] = ()
+    # As the running server has seen: bytes of RAM for objects, and the share of uses that hit.
+    what_if: tuple[tuple[int, float], ...] = ()
 
     def number(self, key: str) -> Number:
         """Raises KeyError."""

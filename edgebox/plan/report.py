@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from textwrap import wrap
 
 from edgebox.plan.figures import Advice, Ceiling, Number, Plan, whole
-from edgebox.plan.quantity import count, many, rate, significant, written
+from edgebox.plan.quantity import count, many, rate, significant, size, written
 
 WIDTH = 96
 _MARKS = {"planned": "", "assumed": " (assumed)", "configured": " (set)"}
@@ -25,6 +25,8 @@ def text(plan: Plan) -> str:
     for ceiling in plan.ceilings:
         lines += _ceiling(ceiling)
     lines += ["", *advice(plan)]
+    if plan.what_if:
+        lines += ["", *other_memory(plan)]
     return "\n".join(lines) + "\n"
 
 
@@ -64,6 +66,21 @@ def advice(plan: Plan) -> list[str]:
     lines = ["What would help (nothing is changed without being asked):"]
     for item in plan.advice:
         lines += _advice(item)
+    return lines
+
+
+def other_memory(plan: Plan) -> list[str]:
+    """What more RAM for objects would bring and less would cost, as the running server has seen."""
+    if not plan.what_if:
+        return ["No running server has seen yet what other RAM would bring."]
+    here = plan.value("files.working_set") or 0
+    now, ratio = min(plan.what_if, key=lambda point: abs(point[0] - here))
+    lines = [f"With {size(now)} of RAM, {ratio:.1%} of objects are there when they are wanted:"]
+    for other, hits in plan.what_if:
+        if other != now:
+            sign = "+" if other > now else "−"
+            change = f"{abs(hits - ratio) * 100:.1f} %"
+            lines.append(f"  {sign}{size(abs(other - now))} → {sign}{change}")
     return lines
 
 

@@ -42,6 +42,7 @@ SLOWEST = 0.007  # up to here
 PACED = 0.002  # where the whole is limited: what one round sends is the queue of a full link
 BATCH = 1024  # pushes a round
 BITE = 18 * 1024  # octets a push: 20 kB of socket memory a client, 6,000 pushes a gigabit
+HELD_BITE = 12 * 1024  # the same where the whole is limited: the paths are short of a queue then
 LARGEST_BITE = 1024 * 1024
 FIRST_BITES = 4 * 1024 * 1024  # octets of all: who is alone need not begin with a small one
 LARGEST_FIRST = 256 * 1024
@@ -189,7 +190,7 @@ class Carrier:
             self._push_ready(BATCH, LARGEST_BITE, now)
         elif self.transfers and (room := int(server.room(now))) > 0:
             # Even parts, but pieces that are worth a call.
-            bite = max(min(BITE, server.piece), room // len(self.transfers))
+            bite = max(min(HELD_BITE, server.piece), room // len(self.transfers))
             server.spend(self._push_ready(min(BATCH, 1 + room // bite), bite, now))
 
     def _push_ready(self, count: int, most: int, now: float) -> int:
@@ -273,7 +274,10 @@ class Carrier:
         if transfer.budgets:
             bite = min(bite, bandwidth.piece(transfer.budgets))
         if server is not None:  # the budget decides how much it gets a round
-            each, unsent = int(server.rate * self.period) // len(self.transfers), BITE // UNSENT
+            each, unsent = (
+                int(server.rate * self.period) // len(self.transfers),
+                HELD_BITE // UNSENT,
+            )
         unsent = max(unsent, int(each * ROUNDS))
         transfer.bite = bite
         if unsent != transfer.unsent:

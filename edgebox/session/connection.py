@@ -125,7 +125,7 @@ def give_back(long: Long, park: Park | None, outcome: Sent, octets: int) -> None
     """A file was carried, or `octets` of it: tell of it, and see to its connection."""
     account = long.account
     service, conn = account.service, account.conn
-    account.response.release()
+    long.piece.file.release()
     account.settle(outcome, account.head + octets, perf_counter() - account.began)
     if outcome is not Sent.WHOLE:
         conn.close()

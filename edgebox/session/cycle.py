@@ -22,7 +22,7 @@ from edgebox.handlers.synthetic import refusal
 from edgebox.http.faults import Fault
 from edgebox.http.gate import HeadLimits
 from edgebox.http.headers import Fields
-from edgebox.http.message import FileSlice, Request, Response, Switched
+from edgebox.http.message import FileSlice, Response, Switched
 from edgebox.listen.connection import Connection
 from edgebox.observe.access_log import Asked, Entry, split_head
 from edgebox.observe.counters import Counters
@@ -129,15 +129,20 @@ class Service:
         return bool(self.waiting)
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What is told of an answer to the request head `octets`, once it is over."""
+class Account(Struct, frozen=True):
+    """What is told of an answer to the request head `octets`, once it is over.
+
+    No more than that: it is kept for as long as a download takes. `host` and `member` as of Gone.
+    """
 
     service: Service
     conn: Connection
     octets: bytes
-    request: Request
-    response: Response
+    status: int
+    kind: str
+    url: bytes
+    host: bytes
+    member: bytes
     asked: Asked
     head: int  # octets of the answer's head
     began: float  # perf_counter()
@@ -145,19 +150,17 @@ class Account:
 
     def settle(self, sent: Sent, octets: int, total: float, broken: str = "") -> None:
         """It is over: `octets` went out in `total` seconds; `broken` is what a stream said."""
-        service, response, request = self.service, self.response, self.request
-        size, member = max(0, octets - self.head), member_in(response.fields)
-        gone = Gone(response.status, size, octets, member, request.host, self.asked)
+        service, size = self.service, max(0, octets - self.head)
+        gone = Gone(self.status, size, octets, self.member, self.host, self.asked)
         service.note(self.conn, self.octets, gone)
-        service.counters.served(kind_of(response), octets, self.first, total)
-        service.counters.hottest.note(url_of(request), 1, octets)
+        service.counters.served(self.kind, octets, self.first, total)
+        service.counters.hottest.note(self.url, 1, octets)
         if sent is not Sent.WHOLE:
             service.recorder.cut(self.conn.peer, self.octets, sent, broken)
 
 
-@dataclass(frozen=True, slots=True)
-class Long:
-    """A piece of a file whose head is out. The response holds the file and must be released."""
+class Long(Struct, frozen=True):
+    """A piece of a file whose head is out. The file must be released."""
 
     piece: FileSlice
     keep_alive: bool
@@ -228,7 +231,18 @@ async def _answer(
     writer = Writer(conn, rules.send)
     first = perf_counter() - began  # a head is sent at once, whatever its body waits for
     account = Account(
-        service, conn, octets, request, response, exchange.asked, len(wire.head), began, first
+        service=service,
+        conn=conn,
+        octets=octets,
+        status=response.status,
+        kind=kind_of(response),
+        url=url_of(request),
+        host=request.host,
+        member=member_in(response.fields),
+        asked=exchange.asked,
+        head=len(wire.head),
+        began=began,
+        first=first,
     )
     piece = _maybe_long(wire, response)
     if buffer or keep_alive != wanted or not body.finished:

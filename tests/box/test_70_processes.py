@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import edgebox
 from tests.box.conftest import Box, Start, ask, children_of, command_of, wait_until
 from tests.box.crowd import Crowd
 from tests.conftest import HELLO
@@ -301,6 +303,22 @@ def test_an_upgrade_that_fails_leaves_all_as_it_was(start: Start, file: Path, ro
     write(file, root, mark="3")
     box.signal(signal.SIGHUP)
     wait_until(lambda: mark(box) == "3", READY)
+
+
+def test_a_worker_of_code_that_was_installed_meanwhile_brings_its_supervisor(
+    start: Start, file: Path, upgraded: Upgraded
+) -> None:
+    installed = Path(shutil.copytree(Path(edgebox.__file__).parent, file.parent / "edgebox"))
+    environment = os.environ | {"PYTHONPATH": str(file.parent)}
+    box = start("-c", str(file), env=environment, cwd=file.parent)
+    pages = installed / "observe" / "pages.py"
+    counted = "NUMBERS: tuple[str, ...] = ("
+    pages.write_text(pages.read_text().replace(counted, counted + '"new", '))
+    os.kill(box.worker, signal.SIGKILL)
+    wait_until(lambda: supervisors_below(box), READY)
+    (upgraded.pid,) = supervisors_below(box)
+    assert box.wait(60) == 0
+    assert ask(box, "/").body == HELLO
 
 
 def test_who_is_told_to_end_takes_an_unfinished_successor_along(start: Start, file: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from edgebox.cache import disktier, spool
+from edgebox.cache import disktier, spool, tiers
 from edgebox.cache.answer import Instant
 from edgebox.cache.disk.client import DiskStore
 from edgebox.cache.disk.store import Settings
@@ -34,10 +34,11 @@ ENOUGH = 5.0  # seconds
 
 
 class Disk:
-    """Tiers on a directory, whose disk hangs from `stop` to `go_on`."""
+    """Tiers on a directory, whose disk hangs from `stop` to `go_on`; nobody is patient then."""
 
-    def __init__(self, directory: Path, now: Instant) -> None:
+    def __init__(self, directory: Path, now: Instant, patch: pytest.MonkeyPatch) -> None:
         self.now = now
+        self._patch = patch
         settings = Settings(os.fsencode(directory), 1 << 24, content_size=1000)
         self.store = DiskStore(settings, lambda level, text: None)
         self.tier = DiskTier(self.store, lambda: now, most_open=4)
@@ -48,10 +49,15 @@ class Disk:
 
     def stop(self) -> None:
         self._runs.clear()
+        for module in (disktier, spool, tiers):
+            self._patch.setattr(module, "PATIENCE", 0.02)
+        self._patch.setattr(disktier, "IMPATIENCE", 0.01)
+        self._patch.setattr(disktier, "GIVE_UP", 0.05)
 
     async def go_on(self) -> None:
         """And wait until all threads have come back."""
         self._runs.set()
+        self._patch.undo()
         limiters = (self.tier._readers, self.tier._writers, self.tier._purgers)
         with trio.fail_after(ENOUGH):
             while any(limiter.borrowed_tokens for limiter in limiters):
@@ -87,12 +93,7 @@ class Disk:
 async def disk(
     tmp_path: Path, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Disk]:
-    monkeypatch.setattr(disktier, "PATIENCE", 0.02)
-    monkeypatch.setattr(disktier, "IMPATIENCE", 0.01)
-    monkeypatch.setattr(disktier, "GIVE_UP", 0.03)
-    monkeypatch.setattr(spool, "PATIENCE", 0.02)
-    monkeypatch.setattr("edgebox.cache.tiers.PATIENCE", 0.02)
-    disk = Disk(tmp_path / "cache", later())
+    disk = Disk(tmp_path / "cache", later(), pytest.MonkeyPatch())
     for name in ("purge", "keep", "begin"):
         monkeypatch.setattr(disk.store, name, disk.hanging(getattr(disk.store, name)))
     for name in ("write", "commit"):
@@ -185,12 +186,13 @@ async def test_clients_hear_of_the_end_though_the_answer_is_not_stored_yet(
     filled, arrival = disk.spool(), disk.arrival(keep(HOUR))
     await filled.append(LARGE)
     disk.stop()
-    with trio.fail_after(ENOUGH):
+    with pytest.MonkeyPatch.context() as patch, trio.fail_after(ENOUGH):
+        patch.setattr(disktier, "GIVE_UP", ENOUGH)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(disk.tiers.put, arrival, filled)
             while not filled.ended:
                 await trio.sleep(0.001)
-    await disk.go_on()
+            await disk.go_on()
     assert size_of(await disk.tiers.find(KEY)) == [5000]
     await disk.tiers.abandon(filled)
 

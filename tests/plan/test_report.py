@@ -84,3 +84,20 @@ def test_a_box_that_lacks_nothing_gets_no_advice(box: Callable[[str], Facts]) ->
     assert report.advice(found) == [
         "Nothing outside edgebox would help that can be seen from here."
     ]
+
+
+def test_what_other_memory_would_bring_is_told_against_what_there_is(
+    box: Callable[[str], Facts],
+) -> None:
+    found = plan(box("container-512m"), Config())
+    here = int(found.value("files.working_set") or 0)
+    points = ((here // 2, 0.61), (here, 0.8), (here * 2, 0.86))
+    told = report.other_memory(replace(found, what_if=points))
+    assert told == [
+        "With 145 MiB of RAM, 80.0% of objects are there when they are wanted:",
+        "  −72.5 MiB → −19.0 %",
+        "  +145 MiB → +6.0 %",
+    ]
+    assert told[2] in report.text(replace(found, what_if=points))
+    assert "With 145" not in report.text(found)
+    assert report.other_memory(found)
