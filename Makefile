@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: serve test lint types unit bench gigabit deb clean
+.PHONY: serve test lint types unit bench gigabit deb image image-test clean
 
 serve: $(STAMP)
 	$(BIN)/edgebox serve -c edgebox.toml
@@ -37,6 +37,13 @@ gigabit: $(STAMP)
 # Takes Debian's Python with its venv module. Writes build/edgebox_VERSION_ARCHITECTURE.deb.
 deb:
 	packaging/build-deb build
+
+# Takes root, and what image/README.md names.
+image: deb
+	image/build
+
+image-test:
+	image/boot
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from edgebox.cache.answer import Answer, Instant
 from edgebox.cache.coding import CodingRules, Face, choose_face, dress, is_codable
 from edgebox.cache.entry import StoredResponse, with_date
-from edgebox.cache.flight import Passed, RoutePolicy, Shared
-from edgebox.cache.reasons import StoreReason
+from edgebox.cache.flight import RoutePolicy, Shared
 from edgebox.cache.shelf import Kept
 from edgebox.cache.status import Handling, add_cache_status, cache_status
 from edgebox.http import conditions, ranges
@@ -30,9 +29,6 @@ from edgebox.upstream.incoming import Incoming
 
 _OWN = frozenset((b"content-type", b"accept-ranges"))
 _RETRIEVALS = (b"GET", b"HEAD")
-# Octets that are read in vain to cut a range out of what passes by; for one further in, the
-# upstream is better asked again.
-MOST_SKIPPED = 1024 * 1024
 
 
 def face_of(kept: Kept, asked: Headers, rules: CodingRules) -> Face:
@@ -91,17 +87,17 @@ def from_spool(
     status, first, stop = entry.status, 0, None
     label = handling.reason.key
     if status == 200 and request.method in _RETRIEVALS:
-        verdict = _evaluate(request, face.etag, entry)
+        verdict = evaluate(request, face.etag, entry)
         if verdict is Verdict.FAILED:
             return told(412, member)
         if verdict is Verdict.NOT_MODIFIED:
             return Response(304, fields, forwarded=True, label=label)
-        span = _single_range(entry, length, request)
+        span = single_range(entry, length, request)
         if span is Outcome.UNSATISFIABLE and length is not None:
-            return told(416, member, _position(None, length))
+            return told(416, member, position(None, length))
         if isinstance(span, Span) and length is not None:
             status, first, stop = 206, span.first, span.last + 1
-            fields = (*fields, *_position(span, length))
+            fields = (*fields, *position(span, length))
     reader = shared.spool.read(first, stop)
     count = length if stop is None else stop - first
     body = Stream(reader, count, reader.aclose, lambda: shared.spool.trailers)
@@ -121,56 +117,6 @@ def from_whole(
         fields = dress(fields, choose_face(request.headers, entry, {}, policy.coding))
     fields = add_cache_status(fields, cache_status(policy.name, handling))
     return Response(answer.status, fields, content, forwarded=True, label=handling.reason.key)
-
-
-async def from_passed(
-    passed: Passed, request: Request, handling: Handling, name: bytes
-) -> Response:
-    """An answer for this client alone, whose conditions may have been kept from the upstream.
-
-    So may its range have been: a single one is cut out as the answer passes by.
-    """
-    answer, incoming = passed.answer, passed.incoming
-    # Vary: * is what stands on answers that name a file, and the file has a tag of its own.
-    if answer.status == 200 and passed.reason is not StoreReason.VARY_ANYTHING:
-        etag = next(iter(answer.headers.all(b"etag")), None)
-        member, label = cache_status(name, handling), handling.reason.key
-        fields = add_cache_status(with_date(answer.headers.fields, answer), member)
-        verdict = _evaluate(request, etag, answer)
-        if verdict is Verdict.NOT_MODIFIED:
-            await incoming.aclose()
-            return Response(304, fields, forwarded=True, label=label)
-        if verdict is Verdict.FAILED and passed.plain:
-            await incoming.aclose()
-            return told(412, member)
-        length = _length_of(incoming)
-        span = _single_range(answer, length, request) if passed.plain else Outcome.IGNORE
-        if span is Outcome.UNSATISFIABLE and length is not None:
-            await incoming.aclose()
-            return told(416, member, _position(None, length))
-        if isinstance(span, Span) and length is not None:
-            body = await _cut(incoming, span)
-            fields = (*fields, *_position(span, length))
-            return Response(206, fields, body, forwarded=True, label=label)
-    return await from_incoming(incoming, answer, request, handling, name)
-
-
-def skips_much(passed: Passed, request: Request) -> bool:
-    """Whether to cut the client's part out of the answer would be to read much of it in vain.
-
-    Then the upstream is better asked again, for that part.
-    """
-    wanted, length = request.headers.get(b"range"), passed.incoming.length
-    if wanted is None or request.method != b"GET" or not passed.plain:
-        return False
-    if passed.answer.status != 200 or passed.incoming.whole is not None:
-        return False
-    if passed.reason is StoreReason.VARY_ANYTHING:  # perhaps of a file, which will be cut
-        return False
-    if length is None:
-        return True
-    spans = ranges.resolve(wanted, length)
-    return not isinstance(spans, Outcome) and (len(spans) > 1 or spans[0].first > MOST_SKIPPED)
 
 
 async def from_incoming(
@@ -200,15 +146,6 @@ def told(status: int, member: bytes, extra: Fields = (), *, remember: bool = Fal
     return Response(status, fields, text, remember=remember)
 
 
-async def _cut(incoming: Incoming, span: Span) -> bytes | Stream:
-    """The octets of `span` of an answer that nobody else wants."""
-    if incoming.whole is not None:
-        octets = incoming.whole[span.first : span.last + 1]
-        await incoming.aclose()
-        return octets
-    return Stream(Excerpt(incoming, span), span.length, incoming.aclose)
-
-
 class Relay:
     """The octets of an answer, whose failure is told in terms of this side."""
 
@@ -227,32 +164,13 @@ class Relay:
             raise StreamBroken(str(broken)) from broken
 
 
-class Excerpt(Relay):
-    """Of the octets of an answer those of a span."""
-
-    __slots__ = ("_left", "_skip")
-
-    def __init__(self, incoming: Incoming, span: Span) -> None:
-        super().__init__(incoming)
-        self._skip, self._left = span.first, span.length
-
-    async def __anext__(self) -> bytes:
-        while self._left:
-            octets = await super().__anext__()
-            part = octets[self._skip : self._skip + self._left]
-            self._skip = max(0, self._skip - len(octets))
-            self._left -= len(part)
-            if part:
-                return part
-        raise StopAsyncIteration
-
-
-def _evaluate(request: Request, etag: bytes | None, made: StoredResponse | Answer) -> Verdict:
+def evaluate(request: Request, etag: bytes | None, made: StoredResponse | Answer) -> Verdict:
+    """What the preconditions of a request come to for what was made, which has that tag."""
     modified, date = _dates(made, request.headers)
     return conditions.evaluate(request.method, request.headers, etag, modified, date)
 
 
-def _single_range(
+def single_range(
     made: StoredResponse | Answer, length: int | None, request: Request
 ) -> Span | Outcome:
     """The one span of `length` octets that is asked for; IGNORE where the whole is to be sent."""
@@ -270,12 +188,9 @@ def _single_range(
     return spans[0] if len(spans) == 1 else Outcome.IGNORE
 
 
-def _position(span: Span | None, length: int) -> Fields:
+def position(span: Span | None, length: int) -> Fields:
+    """Content-Range of a 206, or of a 416."""
     return ((b"Content-Range", ranges.content_range(span, length)),)
-
-
-def _length_of(incoming: Incoming) -> int | None:
-    return incoming.length if incoming.whole is None else len(incoming.whole)
 
 
 def _take(kept: Kept, content: bytes | None, span: Span | None) -> Piece:

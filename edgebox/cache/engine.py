@@ -16,7 +16,7 @@ import trio
 from msgspec.structs import replace
 
 from edgebox.cache.answer import Answer, Instant
-from edgebox.cache.answering import from_incoming, from_passed, from_spool, skips_much, told
+from edgebox.cache.answering import from_incoming, from_spool, told
 from edgebox.cache.coder import Coder
 from edgebox.cache.coding import name_originals
 from edgebox.cache.entry import StoredResponse
@@ -38,9 +38,11 @@ from edgebox.cache.heads import ask_head
 from edgebox.cache.invalidate import find_invalidated, is_safe
 from edgebox.cache.keeping import KeptAnswers, choose_kept, exhibit
 from edgebox.cache.key import primary_key
+from edgebox.cache.passing import from_passed, skips_much
 from edgebox.cache.purges import Purge, RecentPurges, Scope, origin_of
 from edgebox.cache.reasons import ServeReason
 from edgebox.cache.serving import Failure, Serve, ServeDecision, failure_of, may_serve
+from edgebox.cache.shelf import Kept
 from edgebox.cache.shortcut import Shortcut
 from edgebox.cache.status import Handling, cache_status
 from edgebox.cache.storing import may_store
@@ -135,7 +137,17 @@ class Engine:
     async def consider(self, request: Request, policy: RoutePolicy, fetch: Fetch) -> Ask:
         """What is stored for a GET or HEAD, and what policy says to that."""
         key = primary_key(request, policy.keys)
-        variants = await self._tiers.find(key)
+        ask = self._consider(request, policy, fetch, key, await self._tiers.find(key))
+        if ask.decision.sends_stored or not ask.variants:
+            return ask
+        # Another worker may have asked already.
+        later = await self._tiers.find_later(key, ask.variants)
+        return self._consider(request, policy, fetch, key, later) if later else ask
+
+    def _consider(
+        self, request: Request, policy: RoutePolicy, fetch: Fetch, key: bytes,
+        variants: Sequence[Kept],
+    ) -> Ask:  # fmt: skip
         kept = choose_kept(variants, request.headers)
         nothing = ServeReason.NO_VARIANT if variants else ServeReason.NOTHING_STORED
         found = kept.entry if kept is not None else nothing

@@ -77,15 +77,31 @@ class Tiers:
         variants = list(self.find_in_ram(key))
         if variants or self._disk is None:
             return variants
-        found, changes = self._disk.find_nowait(key), self._changes
-        if found is None:
-            found = await self._disk.find(key) or []
-            if variants := list(self._shelf.find(key)):
-                return variants
-        if changes == self._changes and all(kept.content is not None for kept in found):
-            self._promotions += bool(found)
-            for kept in found:
-                self._shelf.put(key, kept)
+        changes = self._changes
+        found = await self._find_on_disk(key)
+        if variants := list(self._shelf.find(key)):
+            return variants
+        if changes == self._changes:
+            self._promote(key, found)
+        return found
+
+    async def find_later(self, key: bytes, variants: Sequence[Kept]) -> Sequence[Kept]:
+        """What another worker has stored of `key` since, as the disk has it; else nothing.
+
+        It takes the place of `variants` in RAM, all of it.
+        """
+        if self._disk is None or all(kept.content is None for kept in variants):
+            return ()
+        changes = self._changes
+        found = await self._find_on_disk(key)
+        latest = max(kept.entry.received_steady for kept in variants)
+        if changes != self._changes or not any(
+            kept.entry.received_steady > latest for kept in found
+        ):
+            return ()
+        self._shelf.drop_key(key)
+        self._promote(key, found)
+        self._changed()
         return found
 
     async def open_overflow(self, size: int | None) -> Overflow | None:
@@ -176,6 +192,18 @@ class Tiers:
 
     def statistics(self) -> dict[str, int]:
         return self._shelf.statistics()
+
+    async def _find_on_disk(self, key: bytes) -> Sequence[Kept]:
+        assert self._disk is not None
+        found = self._disk.find_nowait(key)
+        return (await self._disk.find(key) or []) if found is None else found
+
+    def _promote(self, key: bytes, found: Sequence[Kept]) -> None:
+        """Have in RAM what the disk has of `key`, if all of it is small."""
+        if all(kept.content is not None for kept in found):
+            self._promotions += bool(found)
+            for kept in found:
+                self._shelf.put(key, kept)
 
     def _shelve(self, arrival: Arrival, kept: Kept) -> None:
         key = arrival.key

@@ -135,14 +135,13 @@ def _cache(told: Told) -> Text:
     now, ever = told["rates"], told["totals"]
     if not any(ever[kind] for kind in ("hit", "miss", "stale")):
         return line.append("nothing was asked of it")
-    line.append("hits ")
-    for name, numbers in (("now", now), ("in all", ever)):
+    for name, numbers in (("hits", now), ("in all", ever)):
         asked = sum(numbers[kind] for kind in ("hit", "miss", "stale"))
         octets = sum(numbers[f"{kind}_octets"] for kind in ("hit", "miss", "stale"))
-        line.append(f"{percent(numbers['hit'] + numbers['stale'], asked)} {name}")
         hit_octets = numbers["hit_octets"] + numbers["stale_octets"]
-        line.append(f" ({percent(hit_octets, octets)} of bytes), ")
-    line.append(f"stale {count(now['stale'])}/s, upstream {count(now['upstream_requests'])}/s")
+        line.append(f"{name} {percent(numbers['hit'] + numbers['stale'], asked)} ")
+        line.append(f"({percent(hit_octets, octets)} of bytes) · ")
+    line.append(f"stale {count(now['stale'])}/s · upstream {count(now['upstream_requests'])}/s")
     return line
 
 

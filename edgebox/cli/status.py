@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -34,7 +35,8 @@ def _show(told: Told) -> None:
 
     from edgebox.cli.panels import LISTINGS, headline, lines, ordered
 
-    console = Console(highlight=False)
+    # Who reads it from a pipe has no width that lines should be cut to.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     console.print(headline(told))
     for line in lines(told, console.width):
         console.print(line)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgebox.config.problems import Finding, show
-from edgebox.config.schema import Cache, Compression, Config, Files, Log, Server
+from edgebox.config.schema import Cache, Compression, Config, Control, Files, Log, Server
 from edgebox.config.site_checks import check_hosts, check_site, check_upstreams_named
 from edgebox.config.toml import KeyPath
 from edgebox.config.upstream_checks import check_upstream
@@ -32,6 +32,7 @@ from edgebox.observe.query import QueryError, compile_query
 from edgebox.observe.syslog import is_path, is_syslog, parse_receiver
 
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]*)+")
+_MODE = re.compile(r"0?[0-7]{3}")
 
 __all__ = ["check", "check_hosts", "check_upstreams_named"]
 
@@ -47,6 +48,7 @@ def check(config: Config) -> Iterator[Finding]:
     for name, upstream in config.upstream.items():
         yield from check_upstream(upstream, name)
     yield from _log(config.log)
+    yield from _control(config.control)
     yield from _status(config)
     for number, site in enumerate(config.site):
         yield from check_site(site, ("site", number))
@@ -173,6 +175,15 @@ def _log(log: Log) -> Iterator[Finding]:
         compile_query(log.only or "status > 0")
     except QueryError as error:
         yield ("log", "only"), str(error)
+
+
+def _control(control: Control) -> Iterator[Finding]:
+    if _MODE.fullmatch(control.mode) is None:
+        problem = f'{show(control.mode)} is no permission: write three octal digits, as "0660"'
+        yield ("control", "mode"), problem
+    # unix(7): sun_path has 108 octets, of which a zero is the last.
+    if len(os.fsencode(control.socket or "")) > 107:
+        yield ("control", "socket"), "is too long: the path of a socket may have 107 octets"
 
 
 def _syslog(name: str, target: str) -> Iterator[Finding]:

@@ -46,7 +46,9 @@ class Server(Record, frozen=True, kw_only=True):
     group: Annotated[str, about('their group; "" is that of the user')] = ""
     chroot: Annotated[
         str,
-        about('directory that workers are locked into; paths stay as seen from outside; "" is none'),
+        about(
+            'directory that workers are locked into; paths stay as seen from outside; "" is none'
+        ),
     ] = ""
     landlock: Annotated[
         Literal["with-user", "always", "never"],
@@ -219,11 +221,10 @@ class Control(Record, frozen=True, kw_only=True):
 
     socket: Annotated[
         str | None,
-        about("its path; auto: in $RUNTIME_DIRECTORY, /run/edgebox or the user's; \"\" is none"),
+        about('its path; auto: in $RUNTIME_DIRECTORY, /run/edgebox or the user\'s; "" is none'),
     ] = None
     mode: Annotated[
-        Annotated[str, Meta(pattern="^0?[0-7]{3}$")],
-        about("its permissions, octal: who may write to it may reload, purge and stop"),
+        str, about("its permissions, octal: who may write to it may reload, purge and stop")
     ] = "0660"
 
 

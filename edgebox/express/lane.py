@@ -126,7 +126,7 @@ class Lane:
                         ready = poll(wait, BATCH)
                         if ready:
                             self._work(ready)
-                        elif not wait or not carrier.transfers:
+                        elif not carrier.transfers or self._in_hurry():
                             break
                         waited += wait
                         if waited > ROUNDS * LINGER:

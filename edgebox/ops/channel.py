@@ -63,9 +63,13 @@ class Channel:
 
     def send(self, message: Mapping[str, object]) -> bool:
         """Have the peer told; False where it is gone, or so late that it is given up."""
+        return self.send_line(encode(message))
+
+    def send_line(self, line: bytes) -> bool:
+        """Likewise, of what is encoded already."""
         if self.closed or self._ending:
             return False
-        self._waiting += encode(message)
+        self._waiting += line
         self._send_some()
         if len(self._waiting) > self._limits.backlog:
             self.close("it does not read what it is told")

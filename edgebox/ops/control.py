@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Mapping
 
 from edgebox.ops.channel import Channel, ChannelLimits
-from edgebox.ops.jsonlines import BadLine, Message, decode, refusal
+from edgebox.ops.jsonlines import BadLine, Message, decode, encode, refusal
 from edgebox.ops.place import bind_control, remove_control
 from edgebox.ops.wires import Wires
 
@@ -44,11 +44,12 @@ class Reply:
     def __call__(self, message: Mapping[str, object]) -> None:
         if self.done:
             return
+        line = encode(message)  # what cannot be is a bug, which may still be told of
         if message.get("more"):
-            self._client.send(message)
+            self._client.send_line(line)
         else:
             self.done = True
-            self._client.conclude(self, message)
+            self._client.conclude(self, line)
 
     @property
     def gone(self) -> bool:
@@ -73,9 +74,8 @@ class Control(Wires):
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`log` takes a level and a text."""
-        super().__init__(selector, now)
+        super().__init__(selector, now, log)
         self.verbs: dict[str, Verb] = {}
-        self._log = log
         self._listener: socket.socket | None = None
         self._accepting = False
         self._clients: dict[_Client, None] = {}  # the longest unheard first
@@ -221,11 +221,11 @@ class _Client(Channel):
             reply.done = True
             reply.when_gone()
 
-    def conclude(self, reply: Reply, message: Mapping[str, object]) -> None:
+    def conclude(self, reply: Reply, line: bytes) -> None:
         """The last that a reply says."""
         self.pending.remove(reply)
         self.heard_at = self._control.now
-        self.send(message)
+        self.send_line(line)
         if self.heard_all and not self.pending and not self.closed:
             self.finish("done")
 

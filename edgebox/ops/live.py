@@ -6,8 +6,8 @@ and where the new plan differs by enough, `on_plan` gets it with a line for the 
 that workers can change while they serve are acted on; their number stays until a reload.
 
 A link that is down or does not tell its speed says nothing of how fast it will be: the last
-speed stays. Flaps are waited out. What shrank under pressure grows again when it was quiet for
-a while.
+speed stays. Flaps are waited out. What shrank under pressure, or started when memory was short,
+grows when it was quiet for a while.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from edgebox.plan.quantity import written
 SETTLE = 2.0  # seconds without a further change until it is believed
 FLAPPING = 10.0  # seconds after which one is believed that never settles
 POLL = 5.0  # seconds between two looks at what sends no messages
-BREATH = 10.0  # seconds between two plans because of pressure
-QUIET = 300.0  # seconds without pressure until a shrunken server may grow again
+BREATH = 10.0  # seconds between two looks because of pressure, doubled while they change nothing
+QUIET = 300.0  # seconds without pressure after which memory is looked at once more
 PATIENCE = 10.0  # seconds for the child that looks at the machine
 ENOUGH = 0.1  # share of a number by which it must change to be worth a word
 
@@ -87,6 +87,8 @@ class Live:
         self._first: float | None = None  # when the first of changes came that are not looked at
         self._cause = ""
         self._pressed_at = -math.inf
+        self._relief_at = -math.inf  # when pressure is a reason to look again
+        self._breath = BREATH
         self._polled_at = now()
         self._plans = self._looks = 0
         self.adopt(facts, config)
@@ -100,7 +102,8 @@ class Live:
         self._workers = self._sized.workers
         self._connection_size = self._sized.plan.value("plan.connection_size") or 0
         self._limit = facts.memory.cgroup_limit
-        self._grow_at = math.inf
+        # Who was here before us, or starts beside us, has what it needs by then.
+        self._grow_at = self._now() + QUIET
 
     def turn(self) -> None:
         """Look at the clock, and now and then at what sends no messages."""
@@ -139,9 +142,14 @@ class Live:
 
     def _pressed(self) -> None:
         now = self._now()
-        if now - self._pressed_at >= BREATH:
-            self._schedule("memory pressure", 0.0)
+        if now - self._pressed_at >= QUIET:
+            self._breath = BREATH
         self._pressed_at = now
+        if now >= self._relief_at:
+            self._relief_at = now + self._breath
+            # It may be that there is nothing to be done: large files read from a slow disk.
+            self._breath = min(2 * self._breath, QUIET)
+            self._schedule("memory pressure", 0.0)
 
     def _poll(self, now: float) -> None:
         limit = cgroup.limits().memory
@@ -151,7 +159,7 @@ class Live:
             self._schedule(f"memory limit {told}", SETTLE)
         if now >= self._grow_at and now - self._pressed_at >= QUIET:
             self._grow_at = math.inf
-            self._schedule("memory pressure is over", 0.0)
+            self._schedule("available memory", 0.0)
         self._note(self._measure())
 
     def _note(self, running: Running | None) -> None:
@@ -221,7 +229,7 @@ class Live:
         line = f"re-planned: {self._told(new)}: {', '.join(changes)}"
         if free.workers != self._workers:
             line += f"; a reload would have {free.workers} workers"
-        self._sized = new
+        self._sized, self._breath = new, BREATH
         self._plans += 1
         self._on_plan(new, line)
 

@@ -25,7 +25,7 @@ from edgebox.config.schema import Config
 from edgebox.observe.pages import Pages
 from edgebox.ops.control import Control
 from edgebox.ops.desk import Desk
-from edgebox.ops.generation import Generation
+from edgebox.ops.generation import Brief, Generation
 from edgebox.ops.inheritance import Inheritance, take_inheritance
 from edgebox.ops.journal import Journal
 from edgebox.ops.jsonlines import Message
@@ -210,9 +210,9 @@ class Supervisor:
             self._log("info", f"reloaded: generation {brief.number} serves")
         else:
             if self._predecessor is not None:
-                self._predecessor.tell_ready(self._selector, self._take_tools)
+                self._predecessor.tell_ready(self._selector, partial(self._hear_tools, brief))
             else:
-                self._desk.open(brief.config, brief.identity.group if brief.identity else -1)
+                self._hear_tools(brief)
             self._announce(self._generations.listeners.addresses())
         self._started = True
         self._notifier.ready(rise.sized.summary())
@@ -291,11 +291,12 @@ class Supervisor:
         self._ending = True
         self._generations.end(Generation.drain)
 
-    def _take_tools(self) -> None:
-        """The predecessor has let go: operators' tools come to us."""
-        assert self._inherited is not None
-        if self._inherited.control >= 0:
+    def _hear_tools(self, brief: Brief) -> None:
+        """Have operators' tools come to us: a predecessor has let go of them, if there was one."""
+        if self._inherited is not None and self._inherited.control >= 0:
             self._control.adopt(socket.socket(fileno=self._inherited.control))
+        else:
+            self._desk.open(brief.config, brief.identity.group if brief.identity else -1)
 
 
 def _make_pages(inherited: Inheritance | None) -> Pages:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -40,12 +41,18 @@ def gone(slot: int) -> Message:
 class Wires:
     """A wire for each slot that has a worker."""
 
-    def __init__(self, selector: selectors.BaseSelector, now: Callable[[], float]) -> None:
-        """`now`: seconds of a clock that is never set."""
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        now: Callable[[], float],
+        log: Callable[[str, str], None] = lambda level, text: None,
+    ) -> None:
+        """`now`: seconds of a clock that is never set; `log` takes a level and a text."""
         self.events: dict[str, Event] = {}
         # A wire ended, and why: the process is gone or about to. Not called by `detach`.
         self.when_lost: Callable[[int, str], None] = lambda slot, why: None
         self._selector = selector
+        self._log = log
         self._now = now
         self._wires: dict[int, _Wire] = {}
         self._asked: dict[int, _Asked] = {}
@@ -141,7 +148,7 @@ class Wires:
         elif message.get("more"):
             if asked.deadline is not None:
                 asked.deadline = self._now() + asked.patience
-            asked.answer(message)
+            self._deliver(asked.answer, message)
         else:
             assert isinstance(number, int)
             self._conclude(number, message)
@@ -159,7 +166,15 @@ class Wires:
     def _conclude(self, number: int, message: Message) -> None:
         asked = self._asked.pop(number, None)
         if asked is not None:
-            asked.answer(message)
+            self._deliver(asked.answer, message)
+
+    def _deliver(self, answer: Answer, message: Message) -> None:
+        try:
+            answer(message)
+        except Exception as problem:
+            # What an operator asked for gets lost by a bug; the supervisor, and the box, do not.
+            trace = "".join(traceback.format_exception(problem))
+            self._log("error", f"internal error over a worker's answer: {trace}")
 
     def answer_late(self) -> None:
         """To be called about once a second: answers for workers that take too long."""

@@ -52,17 +52,19 @@ class Rates:
 class Budget:
     """Room for `rate` octets a second. It is never more than CATCH_UP's worth."""
 
-    __slots__ = ("__weakref__", "_at", "_most", "_room", "rate")
+    __slots__ = ("__weakref__", "_at", "_room", "rate")
 
     def __init__(self, rate: int) -> None:
         self.rate = rate
-        self._most = rate * CATCH_UP
-        self._room = self._most
+        self._room = rate * CATCH_UP
         self._at = 0.0
 
-    def room(self, now: float) -> float:
-        """Octets that may go now; below zero for what is overdrawn."""
-        self._room = min(self._most, self._room + (now - self._at) * self.rate)
+    def room(self, now: float, catch_up: float = CATCH_UP) -> float:
+        """Octets that may go now; below zero for what is overdrawn.
+
+        `catch_up`: what was missed more than so many seconds ago is given up.
+        """
+        self._room = min(self.rate * catch_up, self._room + (now - self._at) * self.rate)
         self._at = now
         return self._room
 
@@ -82,18 +84,19 @@ class Budget:
 
     def is_full(self, now: float) -> bool:
         """Whether a new one would be as good."""
-        return self.room(now) >= self._most
+        return self.room(now) >= self.rate * CATCH_UP
 
 
 class Bandwidth:
     """The budgets in force."""
 
-    __slots__ = ("_clients", "_overdrawn", "_rates", "server")
+    __slots__ = ("_clients", "_overdrawn", "_rates", "passing", "server")
 
     def __init__(self, rates: Rates = Rates()) -> None:
         self._rates = rates
         self.server = Budget(rates.server) if rates.server else None
         self._clients: WeakValueDictionary[bytes, Budget] = WeakValueDictionary()
+        self.passing = False  # whether something small has gone since somebody last looked
         self._overdrawn: list[Budget] = []  # who leaves and comes back has not paid by that
 
     def pace(self, listeners: Sequence[socket.socket]) -> bool:
@@ -110,6 +113,7 @@ class Bandwidth:
         """So many have gone, on account of the server."""
         if self.server is not None:
             self.server.spend(octets)
+            self.passing = True
 
     async def wait_solvent(self) -> None:
         """Until the server owes less than OWED. A checkpoint only where it has to wait."""

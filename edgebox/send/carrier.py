@@ -16,10 +16,13 @@ without waiting (files that are not in the page cache) it leaves to a thread.
 
 from __future__ import annotations
 
+import fcntl
 import heapq
 import itertools
 import select
 import socket
+import sys
+import termios
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from os import sendfile
@@ -31,7 +34,6 @@ from edgebox.http.message import FileSlice
 from edgebox.listen.admission import Admission
 from edgebox.listen.connection import Connection
 from edgebox.send import bandwidth
-from edgebox.send.pace import Pace
 from edgebox.send.writer import SendLimits, Sent
 
 LEFT = select.EPOLLERR | select.EPOLLHUP  # by the client: reported whether or not asked for
@@ -39,17 +41,21 @@ LONG = 256 * 1024  # octets: no socket's buffer takes a file of this size whole
 PERIOD = 0.003  # seconds between two rounds of pushes, for a single transfer
 EACH = 0.000005  # and this more for every one: the more there are, the less each is in a hurry,
 SLOWEST = 0.007  # up to here
-PACED = 0.002  # where the whole is limited: what one round sends is the queue of a full link
-BATCH = 1024  # pushes a round
+PACED = 0.001  # and this where the whole is limited and small answers have gone in the last
+BRISK = 200  # rounds: what is sent at once is a queue that the next one waits in, for long if
+BRISK_CATCH_UP = 0.004  # the link is hardly faster than the limit
+SLICE = 8  # pushes before requests get their turn: each takes the kernel some 20 µs
 BITE = 18 * 1024  # octets a push: 20 kB of socket memory a client, 6,000 pushes a gigabit
-HELD_BITE = 12 * 1024  # the same where the whole is limited: the paths are short of a queue then
+HELD_BITE, HELD_EACH, LARGEST_HELD = 12 * 1024, 40, 24 * 1024  # see `held_bite`
 LARGEST_BITE = 1024 * 1024
 FIRST_BITES = 4 * 1024 * 1024  # octets of all: who is alone need not begin with a small one
 LARGEST_FIRST = 256 * 1024
 UNSENT = 4  # a fourth of a bite may wait unsent when the next is pushed
 HURRY = 1.5  # rounds a bite: who takes it so fast waits for us, and gets twice as much at a
 LEISURE = 6  # time; who takes so long for it gets half of it
-ROUNDS = 1.5  # so many rounds' octets wait unsent at least, so that no socket runs dry
+ROUNDS = 1.5  # so many rounds' octets wait unsent at least, so that no socket runs dry,
+ROUNDS_OF_FEW = 3  # and twice that where it would leave a part of the link idle
+FEW = 32
 TCP_NOTSENT_LOWAT = 25  # linux/tcp.h; socket has no name for it before Python 3.12
 
 # How a transfer went, and how many octets of the file it sent: its connection is given back.
@@ -60,8 +66,8 @@ class Transfer:
     """A piece of a file on its way to one client, the head being out already."""
 
     __slots__ = (
-        "bite", "budgets", "conn", "end", "file", "fitted", "loaded", "offset", "on_end", "pace",
-        "reported", "start", "unsent", "waits", "window",
+        "bite", "budgets", "conn", "deadline", "end", "file", "fitted", "loaded", "offset",
+        "on_end", "read", "start", "unsent", "waits", "window",
     )  # fmt: skip
 
     def __init__(self, conn: Connection, piece: FileSlice, on_end: OnEnd) -> None:
@@ -71,13 +77,13 @@ class Transfer:
         self.start = self.offset = piece.offset
         self.end = piece.offset + piece.length
         self.loaded = self.offset  # up to here the page cache was seen to hold the file
-        self.reported = self.offset  # up to here `pace` was told of
+        self.read = self.offset  # up to here the client had it when `deadline` was set
+        self.deadline = 0.0
         self.waits = 0  # the number of its wait for a thread that reads, or for a limit
         self.bite = BITE
         self.unsent = 0
         self.window = self.offset  # where the bite was last fitted, and in which round
         self.fitted = 0
-        self.pace: Pace
         self.budgets: tuple[bandwidth.Budget, ...] = ()
 
 
@@ -91,6 +97,8 @@ class Carrier:
         self._admission = admission
         self._due = 0.0
         self._round = 0
+        self._brisk = 0  # rounds that are yet to be short
+        self._pushed = 0  # in this round, if it is not over
         # A heap: when a limit allows the next piece, its descriptor, the number of the wait.
         self._waiting: list[tuple[float, int, int]] = []
         self._waits = itertools.count(1)
@@ -107,7 +115,7 @@ class Carrier:
         sock.setblocking(False)  # sendfile knows no MSG_DONTWAIT
         transfer.fitted = self._round
         transfer.bite = min(LARGEST_FIRST, max(BITE, FIRST_BITES // (1 + len(self.transfers))))
-        transfer.pace = Pace(self._limits.rate, self._limits.window, now)
+        transfer.deadline = now + self._limits.window
         transfer.budgets = self._bandwidth.budgets(conn)
         self.transfers[sock.fileno()] = transfer
         self._epoll.register(sock.fileno(), select.EPOLLOUT)
@@ -123,8 +131,10 @@ class Carrier:
     @property
     def period(self) -> float:
         """Seconds between two rounds."""
-        if self._bandwidth.server is not None:
+        if self._brisk:
             return PACED
+        if self._bandwidth.server is not None:
+            return PERIOD
         return min(SLOWEST, PERIOD + EACH * len(self.transfers))
 
     async def run(
@@ -165,41 +175,61 @@ class Carrier:
             await trio.sleep(self.push())
 
     def push(self) -> float:
-        """Once a period, send the next bite to each whose socket has room.
+        """Once a period, send the next bite to each whose socket has room, some at a time.
 
-        To be called again in so many seconds.
+        To be called again in so many seconds; 0 if there are more, and requests go before them.
         """
         now = trio.current_time()
         if now < self._due:
             return self._due - now
-        self._push_round(now)
+        if not self._pushed:
+            self._begin_round(now)
+        number = self._push_some(now)
+        self._pushed += number
+        if number == SLICE and self._pushed < len(self.transfers):
+            return 0
+        self._pushed = 0
         period = self.period
         self._due = now + period
         return period
 
-    def _push_round(self, now: float) -> None:
+    def _begin_round(self, now: float) -> None:
         self._round += 1
+        if self._bandwidth.passing:
+            self._bandwidth.passing, self._brisk = False, BRISK
+        elif self._brisk:
+            self._brisk -= 1
         while self._waiting and self._waiting[0][0] <= now:
             _, fd, number = heapq.heappop(self._waiting)
             transfer = self.transfers.get(fd)
             if transfer is not None and transfer.waits == number:  # else it has ended
                 transfer.waits = 0
                 self._epoll.modify(fd, select.EPOLLOUT)
+
+    def _push_some(self, now: float) -> int:
+        """Push at most SLICE on, within what the server may send; how many that was."""
         server = self._bandwidth.server
         if server is None:
-            self._push_ready(BATCH, LARGEST_BITE, now)
-        elif self.transfers and (room := int(server.room(now))) > 0:
+            ready = self._epoll.poll(0, SLICE)
+            self._push_ready(ready, LARGEST_BITE, now)
+            return len(ready)
+        room = int(server.room(now, BRISK_CATCH_UP if self._brisk else bandwidth.CATCH_UP))
+        if room > 0 and self.transfers:
             # Even parts, but pieces that are worth a call.
-            bite = max(min(HELD_BITE, server.piece), room // len(self.transfers))
-            server.spend(self._push_ready(min(BATCH, 1 + room // bite), bite, now))
+            count = len(self.transfers)
+            bite = max(min(held_bite(count), server.piece), room // count)
+            ready = self._epoll.poll(0, min(SLICE, 1 + room // bite))
+            server.spend(self._push_ready(ready, bite, now))
+            return len(ready)
+        return 0
 
-    def _push_ready(self, count: int, most: int, now: float) -> int:
-        """Push at most `count` on, each by `most` octets or less; octets sent.
+    def _push_ready(self, ready: list[tuple[int, int]], most: int, now: float) -> int:
+        """Push each on by `most` octets or less; octets sent.
 
         As short as it can be: 7,000 turns of this loop a second fill a gigabit.
         """
         transfers, total = self.transfers, 0
-        for fd, event in self._epoll.poll(0, count):
+        for fd, event in ready:
             transfer = transfers[fd]
             offset = transfer.offset
             left = transfer.loaded - offset
@@ -273,12 +303,10 @@ class Carrier:
         unsent = bite // UNSENT
         if transfer.budgets:
             bite = min(bite, bandwidth.piece(transfer.budgets))
+        count = len(self.transfers)
         if server is not None:  # the budget decides how much it gets a round
-            each, unsent = (
-                int(server.rate * self.period) // len(self.transfers),
-                HELD_BITE // UNSENT,
-            )
-        unsent = max(unsent, int(each * ROUNDS))
+            each, unsent = int(server.rate * self.period) // count, held_bite(count) // UNSENT
+        unsent = max(unsent, int(each * (ROUNDS_OF_FEW if count <= FEW else ROUNDS)))
         transfer.bite = bite
         if unsent != transfer.unsent:
             transfer.unsent = unsent
@@ -309,17 +337,17 @@ class Carrier:
 
     def _age(self, now: float) -> None:
         """Cut off who reads below the minimum rate. Once a second: 10,000 take some ms."""
+        limits = self._limits
         for fd, transfer in list(self.transfers.items()):
-            pace = transfer.pace
-            if transfer.offset > transfer.reported:
-                pace.progress(transfer.offset - transfer.reported, now)
-                transfer.reported = transfer.offset
-            if now <= pace.deadline:
+            if now <= transfer.deadline:
                 continue
+            # What was sent long ago may still be being read, from the socket.
+            read, before = transfer.offset - _queued(fd), transfer.read
+            transfer.read, transfer.deadline = read, now + limits.window
             # Who waits for us, be it for a disk, a limit or his turn, is not to blame.
-            if transfer.waits or _has_room(fd):
-                pace.deadline = now + pace.window
-            else:
+            if read - before < max(1, limits.rate * limits.window) and not (
+                transfer.waits or _has_room(fd)
+            ):
                 self._end(fd, transfer, Sent.SLOW)
 
     def _end(self, fd: int, transfer: Transfer, outcome: Sent) -> None:
@@ -335,10 +363,24 @@ class Carrier:
         return {"transfers": len(self.transfers)} | self._bandwidth.statistics()
 
 
+def held_bite(count: int) -> int:
+    """Octets a push where the whole is limited, so that no queue adds to what a client costs.
+
+    Of a thousand clients few have something waiting at any moment: they may have larger ones.
+    """
+    return min(LARGEST_HELD, max(HELD_BITE, count * HELD_EACH))
+
+
 def _bound_unsent(sock: socket.SocketType, octets: int) -> None:
     """Octets that may wait unsent; 0 is the system's own bound."""
     if sock.family != socket.AF_UNIX:
         sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, octets)
+
+
+def _queued(fd: int) -> int:
+    """Octets in the socket that the client has not acknowledged: tcp(7), SIOCOUTQ."""
+    answer = fcntl.ioctl(fd, termios.TIOCOUTQ, bytes(4))
+    return int.from_bytes(answer, sys.byteorder)
 
 
 def _has_room(fd: int) -> bool:

@@ -6,11 +6,11 @@ between. Server and clients sit in two network namespaces with a shaped wire bet
 edgebox, nginx and lighttpd take their turns in one run.
 
     __main__ → network → servers → phases (client, sample) → results → report, plot
-                                 → objects
+                                 → objects, mixed
 
 `network` makes the wire and takes it away, `client` is the crowd, `sample` reads the
 machine once a second, `phases` is the course of it, `objects` asks how small an object
-may be. `results`, `report` and `plot` are pure.
+may be, `mixed` how long one takes beside downloads. `results`, `report` and `plot` are pure.
 
 Like the rest of `perf` it starts edgebox as it would any server, and imports nothing of it.
 """

@@ -10,10 +10,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
+from perf.gigabit.mixed import CLIENTS, PAUSE, SIZE
 from perf.gigabit.network import RATE
 from perf.gigabit.objects import CONNECTIONS, FULL, Probe
 from perf.gigabit.results import Outcome, Phase, Verdict, verdicts
 from perf.gigabit.sample import Second
+from perf.gigabit.servers import BELOW
 from perf.report import fenced, folded, table
 
 METHOD = """\
@@ -31,6 +33,16 @@ namespace, which has none of the clients'; the memory in use on the whole system
 included and page cache apart. A connection's memory is the server's beyond what it held before
 its first client, plus its socket's. Pages that sendfile lends to a socket from the page
 cache count as the socket's, although they are no copies. kB are 1000 octets.
+"""
+
+
+MECHANISM = f"""\
+One kept connection asks for {SIZE:,} octets every {1e3 * PAUSE:.0f} ms, first alone, then while
+{CLIENTS} clients download. edgebox sends within `limits.server_rate`, here {BELOW}, a little less
+than the link carries: what is long waits for its turn in edgebox, in pieces, with
+TCP_NOTSENT_LOWAT keeping each connection's share of the kernel's buffers small; what is short
+goes at once and finds the shaper's queue all but empty. The others fill that queue, which is
+first in, first out.
 """
 
 
@@ -61,6 +73,8 @@ def markdown(run: Run) -> str:
     if any(outcome.phases for outcome in run.outcomes.values()):
         parts += ["## Crowd by crowd", phase_table(run.outcomes)]
         parts += ["## Memory before and after", memory_table(run.outcomes)]
+    if any(outcome.beside for outcome in run.outcomes.values()):
+        parts += ["## A small object beside bulk downloads", mixed_table(run.outcomes)]
     if any(outcome.probes for outcome in run.outcomes.values()):
         parts += ["## The smallest object that fills the link", object_table(run.outcomes)]
     if any(outcome.page or outcome.page_looked_at for outcome in run.outcomes.values()):
@@ -132,6 +146,29 @@ def memory_table(outcomes: Mapping[str, Outcome]) -> str:
         if o.base and o.left is not None
     ]
     return table(["server", "before, MB", "after a rest, MB", ""], rows, "lrrr")
+
+
+def mixed_table(outcomes: Mapping[str, Outcome]) -> str:
+    """What a small object takes alone and beside downloads."""
+    rows = [
+        [
+            name,
+            f"{1e3 * alone.median:.2f}, {1e3 * alone.p99:.2f}",
+            f"{1e3 * beside.median:.2f}, {1e3 * beside.p99:.2f}",
+            f"{beside.p99 / alone.p99:.1f} ×",
+            f"{beside.wire / 1e6:.1f}",
+        ]
+        for name, outcome in outcomes.items()
+        if (alone := outcome.alone) is not None and (beside := outcome.beside) is not None
+    ]
+    heads = [
+        "server",
+        "alone: median, p99 in ms",
+        f"beside {CLIENTS}: the same",
+        "p99",
+        "link MB/s",
+    ]
+    return MECHANISM.strip() + "\n\n" + table(heads, rows, "lrrrr")
 
 
 def object_table(outcomes: Mapping[str, Outcome]) -> str:
@@ -222,6 +259,8 @@ def server_json(outcome: Outcome) -> dict[str, object]:
             for clients, it in outcome.phases.items()
         },
         "memory": {"before": base, "after": left, "ratio": left / base if base and left else None},
+        "small_object_alone": asdict(outcome.alone) if outcome.alone else None,
+        "small_object_beside_bulk": asdict(outcome.beside) if outcome.beside else None,
         "smallest_object": outcome.smallest,
         "objects": [asdict(probe) for probe in outcome.probes],
         "page": asdict(outcome.page) if outcome.page else None,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from perf.gigabit.mixed import CLIENTS, SIZE, Latency
 from perf.gigabit.objects import FULL, Probe
 from perf.gigabit.sample import Second
 from perf.targets import SUBJECT
@@ -19,6 +20,7 @@ PEER = "nginx"
 USER_CPU = 0.05  # of a core
 CONNECTION_KB = 24.0  # the French figure, and TARGETS'
 MEMORY_BACK = 1.10  # × what it was
+BESIDE_BULK = 3.0  # × what a small object takes alone
 LINK_DRIFT = 0.01  # from the first third of a phase to its last
 MEMORY_DRIFT = 0.05
 
@@ -57,6 +59,8 @@ class Outcome:
     config: str
     seconds: tuple[Second, ...] = ()
     crowds: tuple[int, ...] = ()
+    alone: Latency | None = None
+    beside: Latency | None = None
     smallest: int | None = None
     probes: tuple[Probe, ...] = ()
     page: Probe | None = None
@@ -152,6 +156,8 @@ def verdicts(outcomes: Mapping[str, Outcome]) -> list[Verdict]:
         found += phase_verdicts(f"{clients:,} clients", it, others.get(clients))
     if own.crowds:
         found.append(_memory_back(own))
+    if own.alone is not None and own.beside is not None:
+        found.append(_beside_bulk(own.alone, own.beside))
     if own.page_looked_at is not None:
         found += page_verdicts(own.page_looked_at, peer.page_looked_at if peer else None)
     return found
@@ -205,6 +211,16 @@ def _memory_back(own: Outcome) -> Verdict:
     ratio = own.left / own.base
     measured = f"{ratio:.2f} × {own.base / 1e6:.1f} MB"
     return Verdict(what, wanted, measured, ratio <= MEMORY_BACK)
+
+
+def _beside_bulk(alone: Latency, beside: Latency) -> Verdict:
+    times = beside.p99 / alone.p99
+    return Verdict(
+        f"{SIZE:,} B beside {CLIENTS} downloads",
+        f"p99 ≤ {BESIDE_BULK:.0f} × that alone",
+        f"{1e3 * beside.p99:.2f} ms, {times:.1f} × {1e3 * alone.p99:.2f} ms",
+        times <= BESIDE_BULK,
+    )
 
 
 def _full(what: str, own: float, peer: float | None) -> Verdict:

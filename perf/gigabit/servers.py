@@ -21,7 +21,13 @@ PATIENCE = 600  # seconds that a client may take to read anything, or to ask aga
 NAMES = (SUBJECT, "nginx", "lighttpd")
 
 
-def _edgebox(s: Setting, *, looks: bool) -> str:
+# What a gigabit of Ethernet carries of TCP's payload is 119.6 MB/s: 1448 octets of the 1514 of a
+# segment that the shaper counts. A little less, and the queue of the full link is edgebox's.
+LINK = "119.3 MB/s"
+BELOW = "116 MB/s"  # so that a queue that did form in the shaper is soon gone
+
+
+def _edgebox(s: Setting, *, looks: bool, rate: str) -> str:
     return f"""\
 [server]
 listen = ["0.0.0.0:{s.port}"]
@@ -32,6 +38,7 @@ keep_alive_requests = 1000000
 keep_alive_idle = "{PATIENCE}s"
 send_timeout = "{PATIENCE}s"
 send_rate = 0  # any progress will do
+server_rate = "{rate}"  # just below the link: small answers pass long ones
 
 [files]
 stat_cache = "{"off" if looks else "inotify"}"
@@ -111,13 +118,16 @@ mimetype.assign = ( ".html" => "text/html" )
 {log}"""
 
 
-def lineup(looks: bool = False) -> tuple[Peer, ...]:
-    """The servers in the order of their turns; edgebox as it would be started by anybody."""
+def lineup(looks: bool = False, rate: str = LINK) -> tuple[Peer, ...]:
+    """The servers in the order of their turns; edgebox as it would be started by anybody.
+
+    `rate`: what edgebox may send; the others leave that to the link.
+    """
     return (
         Peer(
             SUBJECT,
             sys.executable,
-            partial(_edgebox, looks=looks),
+            partial(_edgebox, looks=looks, rate=rate),
             lambda s, tool: [tool, "-m", "edgebox", "serve", "-c", str(s.config)],
             ("--version",),
         ),

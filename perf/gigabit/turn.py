@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perf.gigabit import objects, phases
+from perf.gigabit import mixed, objects, phases
+from perf.gigabit.client import ClientFailed
 from perf.gigabit.network import Network, inside
 from perf.gigabit.results import Outcome
 from perf.gigabit.sample import Watch
-from perf.gigabit.servers import PORT, lineup
+from perf.gigabit.servers import BELOW, PORT, lineup
 from perf.peers import Peer, Setting, find, version
 from perf.rows import PAGE, Load
 from perf.server import ServerFailed, running
 
-PARTS = ("downloads", "objects", "page")
+PARTS = ("downloads", "mixed", "objects", "page")
 FILE, SIZE = "big.bin", 10_000_000_000  # octets, all of them holes
 LOAD_SECONDS = 3.0  # of a load of small objects
 
@@ -57,12 +58,16 @@ def take(bench: Bench, name: str, say: Say) -> Outcome:
         try:
             if part == "downloads":
                 outcome = download(bench, peer, outcome, tell)
+            elif part == "mixed":
+                below = next(p for p in lineup(rate=BELOW) if p.name == name)
+                alone, beside = ask_beside(bench, below, tell)
+                outcome = replace(outcome, alone=alone, beside=beside)
             elif part == "objects":
                 outcome = bisect(bench, peer, outcome, tell)
             else:
                 outcome = replace(outcome, page=serve_page(bench, peer, tell))
                 outcome = replace(outcome, page_looked_at=serve_page(bench, looking, tell))
-        except (ServerFailed, OSError, ValueError) as problem:
+        except (ServerFailed, ClientFailed, OSError, ValueError) as problem:
             said = " ".join(str(problem).split()) or type(problem).__name__
             outcome = replace(outcome, faults=(*outcome.faults, f"{part}: {said}"))
             tell(f"{part}: {said}")
@@ -76,6 +81,15 @@ def download(bench: Bench, peer: Peer, outcome: Outcome, tell: Say) -> Outcome:
     faults = (*outcome.faults, *course.faults)
     seconds = tuple(course.seconds)
     return replace(outcome, seconds=seconds, crowds=bench.plan.crowds, faults=faults)
+
+
+def ask_beside(bench: Bench, peer: Peer, tell: Say) -> tuple[mixed.Latency, mixed.Latency]:
+    """A small object, alone and beside bulk downloads."""
+    with started(bench, peer, BIG) as watch:
+        alone, beside = mixed.measure(watch, bench.plan)
+    times = f"{1e3 * alone.p99:.2f} ms alone, {1e3 * beside.p99:.2f} ms beside bulk"
+    tell(f"{mixed.SIZE:,} octets: p99 {times} at {beside.wire / 1e6:.1f} MB/s")
+    return alone, beside
 
 
 def bisect(bench: Bench, peer: Peer, outcome: Outcome, tell: Say) -> Outcome:

@@ -59,6 +59,14 @@ def log_of(file: Path) -> str:
     return log.read_text() if log.exists() else ""
 
 
+def answered(box: Box) -> bool:
+    """Whether a client gets his answer who has patience."""
+    with box.connect() as sock:
+        sock.settimeout(READY)
+        sock.sendall(REQUEST)
+        return sock.recv(65536).endswith(HELLO)
+
+
 def refused(box: Box) -> bool:
     try:
         box.connect().close()
@@ -91,7 +99,7 @@ def test_a_worker_that_dies_is_replaced(start: Start, file: Path) -> None:
         before = box.worker
         os.kill(before, signal.SIGKILL)
         wait_until(lambda before=before: box.workers not in ([], [before]), READY)
-        assert ask(box, "/").body == HELLO  # whoever came meanwhile has waited in the queue
+        assert answered(box)  # whoever came meanwhile has waited in the queue
     assert "a worker has ended: SIGKILL" in log_of(file)
     box.signal(signal.SIGTERM)
     assert box.wait() == 0
@@ -116,7 +124,7 @@ def test_a_worker_that_hangs_is_replaced(start: Start, file: Path, root: Path) -
     before = box.worker
     os.kill(before, signal.SIGSTOP)
     wait_until(lambda: not runs(before), 20)
-    assert ask(box, "/").body == HELLO
+    assert answered(box)
     assert "no sign of life" in log_of(file)
 
 

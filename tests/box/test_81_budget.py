@@ -14,7 +14,6 @@ import re
 import resource
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -168,15 +167,18 @@ def test_a_flood_of_slow_readers(budget: Callable[..., Budget], tmp_path: Path) 
     clients = min(limit, 2000)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, clients + 500)), hard))
-    before = sockets()
+    before, readers = sockets(), []
     with ExitStack() as stack, found.kept():
         for number in range(clients):
             client = stack.enter_context(socket.socket())
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.settimeout(6 * PATIENCE)  # some wait for a thousand reads
             client.connect(("127.0.0.1", found.box.port))
-            path = "large" if number % 2 else f"{number % OBJECTS}.bin"
+            path = "large" if number % 2 else f"{number // 2 % OBJECTS}.bin"
             client.sendall(f"GET /{path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-        time.sleep(1)
+            readers.append(client)
+        for client in readers:  # each is being answered
+            assert client.recv(1) == b"H"
         held = sockets() - before
         # What is on its way is bounded by what such a client takes: here, a few segments.
         each = found.value("limits.send_buffer") + 64 * 1024

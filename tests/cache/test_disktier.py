@@ -312,3 +312,23 @@ def test_a_purge_that_names_too_much_purges_more() -> None:
     assert (tag.kind, tag.value, tag.mode) == (Kind.EVERYTHING, b"", Mode.EXPIRE)
     key = _translate(Purge(Scope.KEY, b"k" * 3000), invalidates=True)
     assert (key.kind, key.value, key.mode) == (Kind.KEY, b"k" * 3000, Mode.VALIDATE)
+
+
+@pytest.mark.parametrize("body", [SMALL, LARGE])
+async def test_what_another_worker_has_renewed_is_found_before_the_app_is_asked(
+    rig: Rig, keep: Keep, body: bytes, later: Later
+) -> None:
+    other = Rig(rig.directory, rig.now)
+    await rig.put(keep(HOUR), body)
+    (theirs,) = await other.tiers.find(KEY)
+    ours = await rig.tiers.find(KEY)
+    assert await rig.tiers.find_later(KEY, ours) == ()
+    await other.tiers.replace(KEY, theirs, theirs.with_entry(keep(HOUR, at=60)), other.tiers.mark())
+    if body is SMALL:  # what is large has no copy in RAM that could be past
+        (found,) = await rig.tiers.find_later(KEY, ours)
+        assert found.entry.received_steady > ours[0].entry.received_steady
+        assert rig.tiers.find_in_ram(KEY) == [found]
+    (found,) = await rig.tiers.find(KEY)
+    assert body_of(found) == body
+    assert found.entry.received_steady == keep(HOUR, at=60).received_steady
+    other.store.close()

@@ -38,7 +38,7 @@ class Disk:
 
     def __init__(self, directory: Path, now: Instant, patch: pytest.MonkeyPatch) -> None:
         self.now = now
-        self._patch = patch
+        self.patch = patch
         settings = Settings(os.fsencode(directory), 1 << 24, content_size=1000)
         self.store = DiskStore(settings, lambda level, text: None)
         self.tier = DiskTier(self.store, lambda: now, most_open=4)
@@ -50,14 +50,14 @@ class Disk:
     def stop(self) -> None:
         self._runs.clear()
         for module in (disktier, spool, tiers):
-            self._patch.setattr(module, "PATIENCE", 0.02)
-        self._patch.setattr(disktier, "IMPATIENCE", 0.01)
-        self._patch.setattr(disktier, "GIVE_UP", 0.05)
+            self.patch.setattr(module, "PATIENCE", 0.02)
+        self.patch.setattr(disktier, "IMPATIENCE", 0.01)
+        self.patch.setattr(disktier, "GIVE_UP", 0.05)
 
     async def go_on(self) -> None:
         """And wait until all threads have come back."""
         self._runs.set()
-        self._patch.undo()
+        self.patch.undo()
         limiters = (self.tier._readers, self.tier._writers, self.tier._purgers)
         with trio.fail_after(ENOUGH):
             while any(limiter.borrowed_tokens for limiter in limiters):
@@ -186,8 +186,8 @@ async def test_clients_hear_of_the_end_though_the_answer_is_not_stored_yet(
     filled, arrival = disk.spool(), disk.arrival(keep(HOUR))
     await filled.append(LARGE)
     disk.stop()
-    with pytest.MonkeyPatch.context() as patch, trio.fail_after(ENOUGH):
-        patch.setattr(disktier, "GIVE_UP", ENOUGH)
+    disk.patch.setattr(disktier, "GIVE_UP", ENOUGH)
+    with trio.fail_after(ENOUGH):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(disk.tiers.put, arrival, filled)
             while not filled.ended:

@@ -28,7 +28,8 @@ def of(schema: dict[str, Any], table: str, key: str) -> dict[str, Any]:
 def test_unknown_keys_are_refused_in_every_table(schema: dict[str, Any]) -> None:
     assert set(schema["$defs"]) == {
         "Config", "Server", "Limits", "Files", "Compression", "Log", "Site", "Route", "Cache",
-        "Upstream", "UpstreamServer", "UpstreamHealth", "UpstreamTls",
+        "Upstream", "UpstreamServer", "UpstreamHealth", "UpstreamTls", "Nic", "Planning", "Status",
+        "Control",
     }  # fmt: skip
     assert all(table["additionalProperties"] is False for table in schema["$defs"].values())
 
@@ -73,7 +74,10 @@ def test_auto_is_allowed_where_the_planner_may_decide_and_nowhere_else(
     assert autos == {
         ("Server", "backlog"), ("Limits", "connections"), ("Files", "working_set"),
         ("Files", "open_files"), ("Files", "watches"), ("Compression", "dir"),
-        ("Cache", "dir"), ("Route", "default_freshness"),
+        ("Cache", "dir"), ("Route", "default_freshness"), ("Server", "workers"),
+        ("Limits", "send_buffer"), ("Cache", "via"), ("Control", "socket"), ("Nic", "speed"),
+        ("Nic", "interface"), ("Planning", "memory"), ("Planning", "object_size"),
+        ("Planning", "round_trip"), ("Planning", "connection_size"),
     }  # fmt: skip
     assert '"null"' not in json.dumps(schema)
     assert of(schema, "Files", "working_set")["default"] == "auto"

@@ -154,7 +154,7 @@ def test_status_for_people(served: Any, told: Told) -> None:
     )
     assert "50.0 % of 944 Mbit/s (eth0)" in result.output
     assert "1.20 k/s, 75.0 % in the express lane" in result.output
-    assert "hits 90.0 % now (75.0 % of bytes), 75.0 % in all" in result.output
+    assert "hits 90.0 % (75.0 % of bytes) · in all 75.0 % (- of bytes) · stale 0/s" in result.output
     assert "1.00 ms/20.0 ms/1.50 s" in result.output
     assert "http://b:1 of app is down" in result.output
     assert "64.0 MiB of 256 MiB, 1.23 k objects" in result.output

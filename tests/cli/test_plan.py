@@ -173,3 +173,22 @@ def test_what_looks_like_markup_is_shown_as_it_is() -> None:
     assert "[red] (no driver known)" in out.getvalue()
     assert "[red]" in text(plan_for(facts, Config()))
     assert isinstance(facts, Facts)
+
+
+def test_what_the_running_server_has_seen_of_other_memory_is_shown(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Client:
+        def __enter__(self) -> Client:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def ask(self, verb: str) -> dict[str, object]:
+            assert verb == "status"
+            return {"sheet": {"what_if": [[2**30, 0.5], [2**34, 0.75]]}}
+
+    monkeypatch.setattr("edgebox.cli.control.connect", lambda *_: Client())
+    assert "−15 GiB → −25.0 %" in run("--facts", BARE, "--running").stdout
+    found = json.loads(run("--facts", BARE, "--running", "--json").stdout)
+    assert found["what_if"] == [[2**30, 0.5], [2**34, 0.75]]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgebox.config.checks import check_hosts
-from edgebox.config.schema import Cache, Compression, Config, Files, Log, Server, Site
+from edgebox.config.schema import Cache, Compression, Config, Control, Files, Log, Server, Site
 
 Told = Callable[..., dict[str, str]]
 
@@ -47,6 +47,14 @@ def test_a_form_and_a_condition_of_the_access_log_must_make_sense(told: Told) ->
     assert 'did you mean "$remote_addr"?' in told(Log(format="$remot_addr"))["format"]
     assert 'did you mean "combined"?' in told(Log(format="combine"))["format"]
     assert "at character 11: status is compared" in told(Log(only="status >= ok"))["only"]
+
+
+def test_a_control_socket_can_be_bound(told: Told) -> None:
+    assert told(Control(socket="", mode="0600")) == {}
+    assert told(Control(socket="/" + "x" * 106, mode="660")) == {}
+    assert "107 octets" in told(Control(socket="/" + "x" * 107))["socket"]
+    for mode in ("rw", "0o660", "66", "0680", "-660", "1660"):
+        assert 'octal digits, as "0660"' in told(Control(mode=mode))["mode"]
 
 
 def test_compression_makes_sense(told: Told) -> None:

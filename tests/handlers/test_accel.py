@@ -237,6 +237,17 @@ async def test_a_posts_file_and_an_error_page_go_out_whole(root: Path, vault: Pa
         assert made.body == gone.body == b"0123456789"
 
 
+async def test_a_part_of_a_file_is_not_sought_in_the_body_that_names_it(
+    root: Path, vault: Path
+) -> None:
+    whole = bytes(range(100))
+    (vault / "long.bin").write_bytes(whole)
+    answers = {"/f": accel("/long.bin", "Cache-Control: no-store")}
+    async with named(root, answers, accel=str(vault)) as (_, server):
+        part = await server.get("/f", "Range: bytes=50-59")
+        assert (part.status, part.body) == (206, whole[50:60])
+
+
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
 async def test_an_answer_without_content_stays_so(root: Path, vault: Path, status: str) -> None:
     answers = {"/f": (status, ["X-Accel-Redirect: /a.txt", 'ETag: "own"'])}

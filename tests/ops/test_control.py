@@ -143,6 +143,22 @@ def test_a_bug_in_a_verb_costs_its_answer_only(loop: Any, connect: Connect, echo
     assert loop.said[0][0] == "error"
 
 
+def test_an_answer_that_is_no_json_is_a_bug_like_any_other(loop: Any, connect: Connect) -> None:
+    loop.control.verbs["broken"] = lambda message, reply: reply({"ok": True, "what": object()})
+    assert "internal error" in connect().ask(verb="broken")["error"]
+
+
+def test_a_bug_over_a_workers_answer_costs_that_only(loop: Any, worker: socket.socket) -> None:
+    def broken(message: Message) -> None:
+        raise ZeroDivisionError("oh")
+
+    number = loop.do(lambda: loop.control.ask(3, {"verb": "purge"}, broken))
+    worker.sendall(b'{"id": %d, "ok": true}\n' % number)
+    until(lambda: bool(loop.said))
+    assert "ZeroDivisionError" in loop.said[0][1]
+    assert loop.do(lambda: loop.control.slots) == [3]
+
+
 def test_a_reply_may_say_many_things(loop: Any, connect: Connect) -> None:
     def count(message: Message, reply: Reply) -> None:
         for number in range(3):

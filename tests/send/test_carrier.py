@@ -122,7 +122,7 @@ async def test_who_does_not_read_is_cut_off_and_told(boxes: Boxes) -> None:
 @pytest.mark.slow
 async def test_a_slow_reader_above_the_minimum_rate_gets_all(boxes: Boxes) -> None:
     limits = {"send_timeout": 0.3, "send_rate": 1000}
-    async with boxes(limits=limits) as box, box.connect(4096) as client:
+    async with boxes(limits=limits) as box, box.connect(16_384) as client:
         await client.send(request("/long.bin", "Range: bytes=0-299999"))
         await read_head(client)
         got = client.buffer

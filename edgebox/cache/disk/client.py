@@ -38,6 +38,8 @@ FIRST_BACKOFF = 1.0
 LONGEST_BACKOFF = 60.0
 LONGEST_LINE = 64 * 1024
 
+_TAKEN = "exit status 3"  # as `housekeeper.TAKEN`; that module is for its own process
+
 Log = Callable[[str, str], None]  # level, text
 
 
@@ -185,6 +187,9 @@ class DiskStore:
             if self._store is not None and await trio.to_thread.run_sync(self._is_unattended):
                 started = trio.current_time()
                 ended = await self._run_housekeeper()
+                if ended == _TAKEN:  # by another worker, in the same moment
+                    await trio.sleep(TURN)
+                    continue
                 self._deaths += 1
                 if trio.current_time() - started > LONGEST_BACKOFF:
                     backoff = FIRST_BACKOFF

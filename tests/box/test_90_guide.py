@@ -1,0 +1,112 @@
+"""Each command of docs/guide.md, run in its order, does what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide.md"
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+SERVER, APP = "127.0.0.1:8080", "127.0.0.1:8000"  # as the page has them
+PATIENCE = 60
+
+pytestmark = pytest.mark.slow
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+class Shell:
+    """One shell for all blocks, so that what they start in the background goes on."""
+
+    def __init__(self, directory: Path) -> None:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        self._ports = {SERVER: f"127.0.0.1:{free_port()}", APP: f"127.0.0.1:{free_port()}"}
+        self._app_port = self._ports[APP].rpartition(":")[2]
+        self._process = subprocess.Popen(
+            ["bash", "-m"], cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            env=os.environ | {"PATH": path, "COLUMNS": "200", "CACHE_DIRECTORY": str(directory)},
+        )  # fmt: skip
+
+    def run(self, block: str) -> tuple[int, str]:
+        """Exit status of the last command, and what all of them said."""
+        for theirs, ours in self._ports.items():
+            block = block.replace(theirs, ours)
+        block = block.replace("'127.0.0.1', 8000", f"'127.0.0.1', {self._app_port}")
+        # What goes to the background is waited for: who types is slower than a script.
+        block = re.sub(r"^(edgebox serve) &$", rf"\1 & {self._wait(SERVER)}", block, flags=re.M)
+        block = re.sub(r"^(\" 2>/dev/null) &$", rf"\1 & {self._wait(APP)}", block, flags=re.M)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{block}\necho END-OF-BLOCK $?\n")
+        self._process.stdin.flush()
+        said = []
+        for line in self._process.stdout:
+            if line.startswith("END-OF-BLOCK"):
+                return int(line.split()[1]), "".join(said)
+            said.append(line)
+        raise AssertionError("the shell has ended: " + "".join(said))
+
+    def _wait(self, address: str) -> str:
+        host, _, port = self._ports[address].rpartition(":")
+        return f"for _ in $(seq 600); do (: < /dev/tcp/{host}/{port}) 2>/dev/null && break; sleep 0.1; done"
+
+    def close(self) -> None:
+        # Job control gives each background job a group of its own: the shell ends them.
+        assert self._process.stdin is not None
+        self._process.stdin.write("kill $(jobs -p); exit\n")
+        self._process.stdin.close()
+        self._process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    opened = Shell(tmp_path_factory.mktemp("guide"))
+    yield opened
+    opened.close()
+
+
+EXPECTED = [
+    ("ok", "HTTP/1.1 200 OK", "It works"),
+    ("limits.connections", "[server]"),
+    ("fwd=uri-miss", "hit", "made for /app/page"),
+    ("fresh", "max-age"),
+    ("purged",),
+    ("server", "requests", "GET /", "Requests per second"),
+    (),
+    (),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_the_commands_of_the_guide_work(shell: Shell, number: int) -> None:
+    def too_slow(_: int, __: object) -> None:
+        raise TimeoutError(BLOCKS[number])
+
+    signal.signal(signal.SIGALRM, too_slow)
+    signal.alarm(PATIENCE)
+    try:
+        status, said = shell.run(BLOCKS[number])
+    finally:
+        signal.alarm(0)
+    assert status == 0, said
+    assert "rror" not in said, said
+    for text in EXPECTED[number]:
+        assert text in said
+
+
+def test_every_block_says_what_is_expected_of_it() -> None:
+    assert len(EXPECTED) == len(BLOCKS)
