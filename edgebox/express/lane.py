@@ -18,6 +18,7 @@ import select
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from time import perf_counter
 
 import trio
 
@@ -31,6 +32,9 @@ from edgebox.listen.acceptor import BACK_OFF, NoDescriptors, accept_ready
 from edgebox.listen.admission import Admission
 from edgebox.listen.connection import Connection, peer_name
 from edgebox.observe.access_log import Entry
+from edgebox.observe.counters import Tally
+from edgebox.observe.hottest import url_of
+from edgebox.observe.kinds import kind_of
 from edgebox.observe.outcome import member_in
 from edgebox.send.framing import frame, wants_keep_alive
 from edgebox.session.connection import Unsent, finish, serve, turn_away
@@ -120,12 +124,14 @@ class Lane:
                 poll, carrier = self._epoll.poll, self._carrier
                 while True:
                     await self._wait_ready()
+                    work = self._work_timed
                     waited = 0.0
                     for _ in range(ROUNDS):
                         wait = self._carry_on()
                         ready = poll(wait, BATCH)
                         if ready:
-                            self._work(ready)
+                            work(ready)
+                            work = self._work
                         elif not carrier.transfers or self._in_hurry():
                             break
                         waited += wait
@@ -228,6 +234,12 @@ class Lane:
 
     # --- the hot path -----------------------------------------------------------------
 
+    def _work_timed(self, ready: list[tuple[int, int]]) -> None:
+        """The first batch of a turn: a sample, by which the times of all are told."""
+        began = perf_counter()
+        self._work(ready)
+        self._counters.batches.record(perf_counter() - began, len(ready))
+
     def _work(self, ready: list[tuple[int, int]]) -> None:
         idle, answer = self.idle, self._answer
         for fd, _events in ready:
@@ -267,7 +279,7 @@ class Lane:
                 return WAITS
             self._admission.start(self._nursery, serve, self._service, conn, data, self.park)
             return LEAVES
-        (wire, size, keep_alive, status, log, member), tail = hit
+        (wire, size, keep_alive, status, log, member, tally), tail = hit
         try:
             if isinstance(wire, bytes):
                 sent = conn.send(wire, NOWAIT)
@@ -282,14 +294,12 @@ class Lane:
         if sent != size:
             parts = (wire,) if isinstance(wire, bytes) else wire
             unsent = Unsent(data, parts, sent, status, keep_alive, member)
+            self._counters.handed_on(tally)
             self._admission.start(self._nursery, finish, self._service, conn, unsent, self.park)
             return LEAVES
         if self._spend is not None:
             self._spend(size)
-        counters = self._counters
-        counters.express += 1
-        counters.octets += size
-        counters.by_class[status // 100] += 1
+        tally.count += 1
         if self._logging:
             self._log((conn.log_peer, log, tail))
         elif self._telling:
@@ -371,7 +381,9 @@ class Lane:
                 host=request.host, member=member,
             )  # fmt: skip
             log = service.recorder.form.answer(entry, service.recorder.stamp)
-        return wire, size, framed.keep_alive, response.status, log, member
+        tally = Tally(kind_of(response), url_of(request), response.status, size)
+        self._counters.open_tally(tally)
+        return wire, size, framed.keep_alive, response.status, log, member, tally
 
     # --- answers that come from upstream ---------------------------------------------------
 
@@ -448,6 +460,9 @@ class Lane:
         size = len(wire) - len(framed.head)
         gone = Gone(response.status, size, sent, member, request.host, pending.relay.asked)
         service.note(conn, head, gone)
+        elapsed = trio.current_time() - pending.began
+        self._counters.served(kind_of(response), sent, elapsed, elapsed)
+        self._counters.hottest.note(url_of(request), 1, sent)
         return STAYS if framed.keep_alive else ENDS
 
     # --- the access log, where it is not in pieces ----------------------------------------
@@ -459,7 +474,7 @@ class Lane:
         self._memory.forget_heads()
 
     def _tell(self, conn: Connection, head: bytes, answer: Answer) -> None:
-        wire, size, _, status, _, member = answer
+        wire, size, _, status, _, member, _ = answer
         line, _, block = head.partition(b"\r\n")
         before = len(wire[0]) if isinstance(wire, tuple) else wire.index(b"\r\n\r\n") + 4
         self._service.recorder.record(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from edgebox.http.headers import Fields, Headers
 from edgebox.memory.ledger import Ledger
+from edgebox.observe.counters import Tally
 
 ENTRY = 200  # octets that a dict entry with its tuple takes, roughly (2026-11-30, CPython 3.11)
 
@@ -26,8 +27,8 @@ MARK = 64  # octets of an integer in a set
 MOST_HITS = 1024
 
 # A rendered answer: what to send (head and body in one, or apart), its octets, whether the
-# connection goes on, the status, the access log's piece, and our part of Cache-Status.
-Answer = tuple[bytes | tuple[bytes, bytes], int, bool, int, bytes, bytes]
+# connection goes on, the status, the access log's piece, our part of Cache-Status, and its count.
+Answer = tuple[bytes | tuple[bytes, bytes], int, bool, int, bytes, bytes, Tally]
 
 
 class Deciding:
