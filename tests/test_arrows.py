@@ -73,7 +73,7 @@ def everything_but(*rooms: str) -> list[Path]:
 @pytest.mark.parametrize(
     ("target", "allowed"),
     [
-        ("edgebox.express", ["express", "ops/worker.py"]),
+        ("edgebox.express", ["express", "ops/worker/worker.py"]),
         ("h11", ["session", "upstream", "send"]),
         ("edgebox.plan", ["plan", "ops", "cli"]),
         ("tomllib", ["config", "cli", "ops"]),
@@ -93,7 +93,7 @@ def test_handlers_and_stores_know_no_socket() -> None:
 
 
 def test_supervisor_imports_no_request_code() -> None:
-    for f in files("ops/supervisor.py"):
+    for f in files("ops/processes/supervisor.py"):
         assert not reaches(
             imports(f), "trio", "h11", "edgebox.session", "edgebox.handlers", "edgebox.express"
         )
@@ -107,7 +107,7 @@ SUPERVISOR_HAS_NOT = (
 
 def test_the_supervisor_loads_no_request_code_on_whatever_way() -> None:
     """It stays for as long as the machine runs: what it never does takes none of its memory."""
-    code = "import edgebox.cli.serve, edgebox.ops.supervisor, sys; print(*sys.modules)"
+    code = "import edgebox.cli.serve, edgebox.ops.processes.supervisor, sys; print(*sys.modules)"
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )

@@ -23,7 +23,7 @@ from edgebox.config.schema import Config, Site
 from edgebox.config.settle import look_at_machine, settle
 from edgebox.express.lane import Lane
 from edgebox.listen.sockets import bind
-from edgebox.ops.worker import Worker
+from edgebox.ops.worker.worker import Worker
 
 PATIENCE = 10  # seconds that anything in a test may take before it counts as hung
 

@@ -32,7 +32,7 @@ def check(config: Path | None, as_toml: bool, known: str | None) -> None:
     asked, name = load_or_exit(config)
     if as_toml:
         # Here, not above: to check a file, nobody needs a plan.
-        from edgebox.ops.sizing import size
+        from edgebox.ops.sizing.sizing import size
 
         sized = size(asked, None if known is None else read_facts(known))
         click.echo(dump(sized.whole, asked, sized.reasons), nl=False)

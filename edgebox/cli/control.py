@@ -18,8 +18,8 @@ from typing import Any
 import click
 
 from edgebox.config.load import find_config
-from edgebox.ops.jsonlines import BadLine, LineReader, decode, encode
-from edgebox.ops.place import is_strangers, likely_places
+from edgebox.ops.control.jsonlines import BadLine, LineReader, decode, encode
+from edgebox.ops.control.place import is_strangers, likely_places
 
 PATIENCE = 30.0  # seconds within which the server answers, or hangs
 LONGEST = 64 * 1024 * 1024

@@ -96,7 +96,7 @@ def _judge(
     from edgebox.http.headers import Headers
     from edgebox.http.message import Request
     from edgebox.http.target import parse_host, parse_target
-    from edgebox.ops.policies import cache_rules, key_rules
+    from edgebox.ops.worker.policies import cache_rules, key_rules
     from edgebox.route.paths import is_below
     from edgebox.route.router import Router
 

@@ -191,7 +191,7 @@ def plan(
 
 def _look(config: Config, interface: str | None) -> Facts:
     # Here, not above: with --facts nothing of this is needed.
-    from edgebox.ops.sizing import subject
+    from edgebox.ops.sizing.sizing import subject
     from edgebox.plan.gather import gather
 
     wanted = subject(config)

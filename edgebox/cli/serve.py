@@ -73,8 +73,8 @@ def serve(
         click.echo(f"edgebox: ready on {' '.join(addresses)}")
 
     # After the arguments are known to be good: the parts take a moment.
-    from edgebox.ops.succession import REASONS
-    from edgebox.ops.supervisor import StartError, Supervisor
+    from edgebox.ops.processes.succession import REASONS
+    from edgebox.ops.processes.supervisor import StartError, Supervisor
 
     try:
         Supervisor(read, announce).run()

@@ -1,6 +1,6 @@
 """What "auto" stands for where no plan says it.
 
-A server is sized by its plan (`ops/sizing`), and what is left here are directories and the
+A server is sized by its plan (`ops/sizing/sizing`), and what is left here are directories and the
 welcome site; a part that runs by itself, as in a test, gets its numbers here, too.
 `look_at_machine` reads a few facts; `settle` turns them into values and is pure: equal facts
 and configuration give an equal result, with nothing left to decide. [nic] and [plan] are what

@@ -1,1 +1,1 @@
-"""The processes: worker, epoch, signals."""
+"""What runs, and how it is told: processes, control, sizing, and the worker put together."""

@@ -29,7 +29,7 @@ ROUND_TRIP = 0.1
 
 # Resident memory on Python 3.11, measured 2026-11-30: a worker with all its rooms takes 36 MiB
 # at rest, the supervisor 22. What a worker's lane may remember of heads, their lines and the
-# answers of a second is bounded by 36.5 MiB more (ops/worker), and a flood fills that.
+# answers of a second is bounded by 36.5 MiB more (ops/worker/worker), and a flood fills that.
 WORKER, SUPERVISOR = 72 * MIB, 24 * MIB
 
 # A compression helper at its peak, on a file of 16 MiB (zstd 15; brotli 9 takes 70), same day.

@@ -2,7 +2,7 @@
 
     read_head → understand → respond → frame → write → log
 
-`respond` is the site's business (`ops/worker` puts it in); this room knows only that
+`respond` is the site's business (`ops/worker/worker` puts it in); this room knows only that
 a request goes in and a response comes out.
 """
 

@@ -24,6 +24,7 @@ NAMES = (SUBJECT, "nginx", "lighttpd")
 # What a gigabit of Ethernet carries of TCP's payload is 119.6 MB/s: 1448 octets of the 1514 of a
 # segment that the shaper counts. A little less, and the queue of the full link is edgebox's.
 LINK = "119.3 MB/s"
+FREE = "0 B/s"  # no limit: for small objects, which wait for nobody
 BELOW = "116 MB/s"  # so that a queue that did form in the shaper is soon gone
 
 
@@ -38,7 +39,7 @@ keep_alive_requests = 1000000
 keep_alive_idle = "{PATIENCE}s"
 send_timeout = "{PATIENCE}s"
 send_rate = 0  # any progress will do
-server_rate = "{rate}"  # just below the link: small answers pass long ones
+server_rate = "{rate}"
 
 [files]
 stat_cache = "{"off" if looks else "inotify"}"

@@ -18,7 +18,7 @@ from perf.gigabit.client import ClientFailed
 from perf.gigabit.network import Network, inside
 from perf.gigabit.results import Outcome
 from perf.gigabit.sample import Watch
-from perf.gigabit.servers import BELOW, PORT, lineup
+from perf.gigabit.servers import BELOW, FREE, LINK, PORT, lineup
 from perf.peers import Peer, Setting, find, version
 from perf.rows import PAGE, Load
 from perf.server import ServerFailed, running
@@ -46,9 +46,14 @@ class Bench:
     core: int | None
 
 
+def pick(name: str, looks: bool = False, rate: str = LINK) -> Peer:
+    """The server called `name`; see `lineup`."""
+    return next(peer for peer in lineup(looks, rate) if peer.name == name)
+
+
 def take(bench: Bench, name: str, say: Say) -> Outcome:
     """The server called `name` through all parts of the test."""
-    peer, looking = (next(p for p in lineup(looks) if p.name == name) for looks in (False, True))
+    peer = pick(name)
     outcome = Outcome(version(peer, find(peer.tool) or ""), example(bench, peer))
 
     def tell(line: str) -> None:
@@ -59,13 +64,13 @@ def take(bench: Bench, name: str, say: Say) -> Outcome:
             if part == "downloads":
                 outcome = download(bench, peer, outcome, tell)
             elif part == "mixed":
-                below = next(p for p in lineup(rate=BELOW) if p.name == name)
-                alone, beside = ask_beside(bench, below, tell)
+                alone, beside = ask_beside(bench, pick(name, rate=BELOW), tell)
                 outcome = replace(outcome, alone=alone, beside=beside)
             elif part == "objects":
-                outcome = bisect(bench, peer, outcome, tell)
+                outcome = bisect(bench, pick(name, rate=FREE), outcome, tell)
             else:
-                outcome = replace(outcome, page=serve_page(bench, peer, tell))
+                free, looking = (pick(name, looks, FREE) for looks in (False, True))
+                outcome = replace(outcome, page=serve_page(bench, free, tell))
                 outcome = replace(outcome, page_looked_at=serve_page(bench, looking, tell))
         except (ServerFailed, ClientFailed, OSError, ValueError) as problem:
             said = " ".join(str(problem).split()) or type(problem).__name__

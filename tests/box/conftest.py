@@ -54,7 +54,9 @@ class Box:
     def workers(self) -> list[int]:
         """Process ids of those that serve."""
         return sorted(
-            pid for pid in children_of(self.process.pid) if b"edgebox.ops.child" in command_of(pid)
+            pid
+            for pid in children_of(self.process.pid)
+            if b"edgebox.ops.processes.child" in command_of(pid)
         )
 
     @property

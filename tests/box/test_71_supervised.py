@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebox.ops.privileges import landlock_version
+from edgebox.ops.processes.privileges import landlock_version
 from tests.box.conftest import Before, Box, Start, ask, lack, wait_until
 from tests.conftest import HELLO
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from edgebox.config.load import load
-from edgebox.ops.sizing import size
+from edgebox.ops.sizing.sizing import size
 from edgebox.plan.family import resident, sockets
 from edgebox.plan.figures import Plan
 from tests.box.conftest import Box, Start, lack, wait_until

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgebox.cli.main import main
-from edgebox.ops.control import Control, Reply
-from edgebox.ops.jsonlines import Message, refusal
+from edgebox.ops.control.control import Control, Reply
+from edgebox.ops.control.jsonlines import Message, refusal
 
 
 class Served:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from edgebox.cli.main import main
 from edgebox.config.load import load_text
-from edgebox.ops.sizing import size
+from edgebox.ops.sizing.sizing import size
 from edgebox.plan.facts import decode
 
 BOX = str(Path(__file__).parent.parent / "plan" / "boxes" / "bare-metal-1g.json")

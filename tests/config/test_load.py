@@ -125,7 +125,8 @@ def test_relative_paths_count_from_the_file(
 def test_names_that_stand_for_no_path_stay(tmp_path: Path) -> None:
     config = load_text('[log]\naccess = "-"\nerror = "off"\n', str(tmp_path / "e.toml"))
     assert (config.log.access, config.log.error) == ("-", "off")
-    config = load_text('[log]\naccess = "syslog"\nerror = "syslog:[::1]"\n', str(tmp_path / "e.toml"))
+    text = '[log]\naccess = "syslog"\nerror = "syslog:[::1]"\n'
+    config = load_text(text, str(tmp_path / "e.toml"))
     assert (config.log.access, config.log.error) == ("syslog", "syslog:[::1]")
     assert config.compression.dir is None
     assert config.site[0].root == ""

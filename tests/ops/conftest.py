@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgebox.ops.control import Control
+from edgebox.ops.control.control import Control
 
 PATIENCE = 10.0
 

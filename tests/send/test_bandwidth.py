@@ -47,6 +47,13 @@ def test_who_waits_until_it_is_due_finds_room(rate: int, octets: int) -> None:
     assert budget.due(due + 1e-3) <= due + 1e-3
 
 
+def test_who_is_late_gives_up_what_he_says_he_will() -> None:
+    budget = Budget(1000)
+    assert budget.room(100.0) == pytest.approx(1000 * CATCH_UP)
+    assert budget.room(100.0, catch_up=0.001) == pytest.approx(1)
+    assert budget.room(100.0) == pytest.approx(1), "given up, not put aside"
+
+
 @given(st.integers(1, 10**10))
 def test_pieces_are_neither_tiny_nor_huge(rate: int) -> None:
     assert LEAST <= Budget(rate).piece <= SMALL

@@ -1,0 +1,1 @@
+"""How operators' tools, the supervisor and its workers speak with each other."""

@@ -1,0 +1,1 @@
+"""The processes: a supervisor, its generations of workers, and what starts and ends them."""

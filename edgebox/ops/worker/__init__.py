@@ -1,0 +1,1 @@
+"""A worker put together: the only place that knows every room."""
