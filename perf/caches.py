@@ -24,6 +24,7 @@ def _edgebox(s: Setting) -> str:
     return f"""\
 [server]
 listen = ["127.0.0.1:{s.port}"]
+workers = 1
 
 [limits]
 connections = {s.connections}

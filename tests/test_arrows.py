@@ -48,6 +48,7 @@ CACHE_POLICY = (
 PLANNING = (
     "planner", "facts", "figures", "quantity", "assumptions", "uplink", "basis", "shares",
     "throughput", "connections", "advice", "port_advice", "report", "rows", "whatif",
+    "measured",
 )  # fmt: skip
 
 PURE = files(

@@ -559,7 +559,8 @@ class Lane:
 
     def _listen(self) -> None:
         for fd in self._listeners:
-            self._epoll.register(fd, select.EPOLLIN)
+            # Of several workers that share a socket one is woken, not all (epoll_ctl(2)).
+            self._epoll.register(fd, select.EPOLLIN | select.EPOLLEXCLUSIVE)
 
     def _age(self) -> None:
         """Close what has been idle too long. Runs once an epoch."""

@@ -32,6 +32,7 @@ def _edgebox(s: Setting, *, looks: bool, rate: str) -> str:
     return f"""\
 [server]
 listen = ["0.0.0.0:{s.port}"]
+workers = 1
 
 [limits]
 connections = {s.connections}

@@ -8,6 +8,7 @@ status, stats, and all that workers are asked: see `ops/control/reports` and `op
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -46,6 +47,7 @@ class Desk:
         self._pages = pages
         self._log = log
         self._generation = 0
+        self._started: object = int(time.time())
         self._chorus = Chorus(control)
         self._reports = Reports(control, pages, orderly.facts)
         succession = control.events["ready"]
@@ -77,8 +79,11 @@ class Desk:
         """Another configuration, or another plan, is in force."""
         self._generation = generation
         board = self._pages.board
+        if (before := board.read()) is not None:  # an upgrade is no new start
+            self._started = before.sheet.get("started", self._started)
         board.claim(os.getpid(), generation)
-        board.publish({}, {}, msgspec.json.encode({"plan": plan_sheet(sized.plan)}))
+        sheet = {"plan": plan_sheet(sized.plan), "started": self._started}
+        board.publish({}, {}, msgspec.json.encode(sheet))
 
     def turn(self) -> None:
         """Once a second."""
