@@ -7,8 +7,8 @@ octets read so far; it comes back through `park` when it is idle again. A connec
 thus in the lane or in a task, never in both.
 
 This is a declared exception to how a trio program is written, for what it saves: see "Two
-lanes" in ARCHITECTURE.md. Without this room
-edgebox is a correct, slower server, and gives the same answers octet for octet.
+lanes" in ARCHITECTURE.md. Without this room edgebox is a correct, slower server, and gives
+the same answers octet for octet.
 """
 
 from __future__ import annotations
@@ -17,22 +17,17 @@ import heapq
 import select
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from time import perf_counter
 
 import trio
 
-from edgebox.express.memory import Answer, Deciding, Memory
+from edgebox.express.answers import Answers
+from edgebox.express.memory import Memory
 from edgebox.express.pending import Pending, Relay, Waiting
-from edgebox.express.recogniser import Recogniser, match_line, strip_cookie
-from edgebox.http.faults import Fault
 from edgebox.http.message import Request, Response
-from edgebox.http.target import parse_target
 from edgebox.listen.acceptor import BACK_OFF, NoDescriptors, accept_ready
 from edgebox.listen.admission import Admission
 from edgebox.listen.connection import Connection, peer_name
-from edgebox.observe.access_log import Entry
-from edgebox.observe.counters import Tally
 from edgebox.observe.hottest import url_of
 from edgebox.observe.kinds import kind_of
 from edgebox.observe.outcome import member_in
@@ -46,18 +41,6 @@ BATCH = 256  # events a poll
 ROUNDS = 16  # polls before other tasks get their turn
 LINGER = 0.001  # seconds; times ROUNDS, how late a file's change may be heard of
 GLANCE = 0.02  # seconds between two looks, while draining, whether anybody is idle still
-MOST_DECIDING = 40  # fields, those of Vary included: an upstream may name what it likes
-TOGETHER = 64 * 1024  # up to here head and body are kept, and sent, as one piece
-
-# What can change an answer, besides what some Vary names; all else in a head is only logged.
-DECIDING = frozenset(
-    (
-        b"accept-encoding", b"cache-control", b"connection", b"host", b"if-match",
-        b"if-modified-since", b"if-none-match", b"if-range", b"if-unmodified-since", b"pragma",
-        b"range", b"via",
-    )
-)  # fmt: skip
-
 # What becomes of a connection: idle again, closed, in a task, or with its request upstream.
 STAYS, ENDS, LEAVES, WAITS = 0, 1, 2, 3
 
@@ -77,14 +60,8 @@ class Lane:
         self._service = service
         self._memory = memory
         self._admission = admission
-        self._respond_nowait = respond_nowait
+        self._answers = Answers(service, memory, respond_nowait)
         self._relay_nowait = relay_nowait
-        self._unanswered: Request | None = None  # what `respond_nowait` was asked for in vain
-        self._deciding = DECIDING
-        # One field less than a head may have: a cookie may have been taken out before.
-        self._most_fields = service.rules.head.fields - 1
-        self._recogniser = Recogniser(DECIDING, self._most_fields)
-        self._cookies_are_noise = True
         self._epoll = select.epoll()
         self._waiting = Waiting(self._epoll)
         self._listeners: dict[int, socket.socket] = {}
@@ -92,11 +69,11 @@ class Lane:
         self._paused = False
         # Looked up for every request; none of these is ever replaced.
         self._hits = memory.hits
+        self._recall = self._answers.recall
         self._counters = service.counters
         self._requests = service.rules.requests
         self._log = service.recorder.sink.pieces.extend
-        self._follow_log()
-        service.recorder.on_change(self._follow_log)
+        self.sees = self._answers.sees
         self._carrier = service.carrier
         self._resting = trio.CancelScope()
         self._bandwidth = service.rules.send.bandwidth
@@ -212,18 +189,6 @@ class Lane:
             if self.idle.get(fd) is conn:
                 self.idle.pop(fd).close()
 
-    def sees(self, name: bytes) -> bool:
-        """Whether requests that the lane makes out have the field `name`; the next ones will."""
-        if name in self._deciding:
-            return True
-        if len(self._deciding) < MOST_DECIDING:
-            with suppress(ValueError):  # a field that the lane leaves to the tasks
-                recogniser = Recogniser(self._deciding | {name}, self._most_fields)
-                self._deciding, self._recogniser = self._deciding | {name}, recogniser
-                self._cookies_are_noise = b"cookie" not in self._deciding
-                self._memory.forget_heads()
-        return False
-
     def statistics(self) -> dict[str, int]:
         counts = {
             "idle": len(self.idle),
@@ -272,6 +237,7 @@ class Lane:
 
         `is_watched`: the epoll has it.
         """
+        answers = self._answers
         hit = self._hits.get(data) or self._recall(data)
         requests = conn.requests + 1
         if hit is None or requests >= self._requests:
@@ -300,90 +266,11 @@ class Lane:
         if self._spend is not None:
             self._spend(size)
         tally.count += 1
-        if self._logging:
+        if answers.logging:
             self._log((conn.log_peer, log, tail))
-        elif self._telling:
-            self._tell(conn, data, hit[0])
+        elif answers.telling:
+            answers.tell(conn, data, hit[0])
         return STAYS if keep_alive else ENDS
-
-    def _recall(self, data: bytes) -> tuple[Answer, bytes] | None:
-        """The answer to a head that was not seen in this epoch; None: a task must see to it."""
-        self._unanswered = None
-        line, _, block = data.partition(b"\r\n")
-        known = self._memory.heads.get(block)
-        again = known is not None
-        if known is None:
-            known = self._learn(block)
-            if known is None:
-                return None
-        deciding, tail = known
-        answer = deciding.answers.get(line) or self._build(line, deciding)
-        if answer is None:
-            return None
-        # Only what may be repeated, and only heads whose block came before: one that never
-        # repeats is not kept twice.
-        if again and line in deciding.answers:
-            self._memory.hit(data, answer, tail)
-        return answer, tail
-
-    # --- what is seen for the first time ------------------------------------------------
-
-    def _learn(self, block: bytes) -> tuple[Deciding, bytes] | None:
-        """What decides in a block that is not remembered; None: a task must see to it."""
-        memory = self._memory
-        rest = strip_cookie(block) if self._cookies_are_noise else block
-        known = memory.heads.get(rest)
-        if known is not None:
-            memory.meet(block, known)
-            return known
-        facts = self._recogniser.match_block(rest)
-        if facts is None:
-            return None
-        tail = b""
-        if self._logging:
-            tail = self._service.recorder.form.agent(facts.referer, facts.user_agent, rest)
-        return memory.learn(rest, facts.fields, facts.host, tail)
-
-    def _build(self, line: bytes, deciding: Deciding) -> Answer | None:
-        seen = match_line(line)
-        if seen is None or len(seen.target) > self._service.rules.head.target_length:
-            return None
-        if deciding.host is None and seen.minor == 1:
-            return None
-        target = parse_target(seen.method, seen.target)
-        if isinstance(target, Fault):
-            return None
-        request = Request(seen.method, target, deciding.host or b"", deciding.headers, seen.minor)
-        response = self._respond_nowait(request)
-        if response is None:
-            self._unanswered = request
-            return None
-        if not isinstance(response.body, bytes):
-            response.release()
-            return None
-        answer = self._render(line, request, response)
-        if response.remember:
-            self._memory.keep(deciding, line, answer)
-        return answer
-
-    def _render(self, line: bytes, request: Request, response: Response) -> Answer:
-        service = self._service
-        keep_alive = wants_keep_alive(request.minor, request.headers.tokens(b"connection"))
-        framed = frame(response, request.method, request.minor, keep_alive, service.epoch.stamp)
-        assert isinstance(response.body, bytes)
-        body = response.body if framed.body else b""
-        size = len(framed.head) + len(body)
-        wire = framed.head + body if size <= TOGETHER else (framed.head, body)
-        log, member = b"", member_in(response.fields)
-        if self._logging:
-            entry = Entry(
-                line=line, status=response.status, size=len(body), octets=size,
-                host=request.host, member=member,
-            )  # fmt: skip
-            log = service.recorder.form.answer(entry, service.recorder.stamp)
-        tally = Tally(kind_of(response), url_of(request), response.status, size)
-        self._counters.open_tally(tally)
-        return wire, size, framed.keep_alive, response.status, log, member, tally
 
     # --- answers that come from upstream ---------------------------------------------------
 
@@ -397,7 +284,7 @@ class Lane:
 
     def _relay(self, conn: Connection, data: bytes, is_watched: bool) -> bool:
         """Have `conn` wait for an upstream, where that takes no task."""
-        request, self._unanswered = self._unanswered, None
+        request, self._answers.unanswered = self._answers.unanswered, None
         if request is None or request.method != b"GET" or request.minor != 1:
             return False
         block = data[data.index(b"\r\n") + 2 :]
@@ -456,6 +343,8 @@ class Lane:
             unsent = Unsent(head, (wire,), sent, response.status, framed.keep_alive, member)
             self._admission.start(self._nursery, finish, service, conn, unsent, self.park)
             return LEAVES
+        if self._spend is not None:
+            self._spend(sent)
         conn.began = pending.began
         size = len(wire) - len(framed.head)
         gone = Gone(response.status, size, sent, member, request.host, pending.relay.asked)
@@ -464,25 +353,6 @@ class Lane:
         self._counters.served(kind_of(response), sent, elapsed, elapsed)
         self._counters.hottest.note(url_of(request), 1, sent)
         return STAYS if framed.keep_alive else ENDS
-
-    # --- the access log, where it is not in pieces ----------------------------------------
-
-    def _follow_log(self) -> None:
-        """How answers are logged has changed: what is remembered has other pieces, or none."""
-        recorder = self._service.recorder
-        self._logging, self._telling = recorder.in_pieces, recorder.wants_entries
-        self._memory.forget_heads()
-
-    def _tell(self, conn: Connection, head: bytes, answer: Answer) -> None:
-        wire, size, _, status, _, member, _ = answer
-        line, _, block = head.partition(b"\r\n")
-        before = len(wire[0]) if isinstance(wire, tuple) else wire.index(b"\r\n\r\n") + 4
-        self._service.recorder.record(
-            Entry(
-                line=line, status=status, size=size - before, octets=size, block=block,
-                peer=conn.peer, member=member, requests=conn.requests,
-            )
-        )  # fmt: skip
 
     # --- connections come and go ----------------------------------------------------------
 

@@ -5,6 +5,7 @@ This is the only place that knows every room. It imports neither click nor rich.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -321,4 +322,7 @@ def run_worker(config: Config, listeners: Sequence[socket.socket], post: Post) -
     """Run a worker to its end. Raises OSError for logs that cannot be opened."""
     with ExitStack() as stack:
         worker = Worker(config, stack)
+        # What is here by now stays: the collector need not go through it again and again.
+        gc.collect()
+        gc.freeze()
         trio.run(worker.run, listeners, post)
