@@ -38,12 +38,14 @@ gigabit: $(STAMP)
 deb:
 	packaging/build-deb build
 
-# Takes root, and what image/README.md names.
-image: deb
-	image/build
+# Takes root, and what docs/appliance.md names. Writes build/edgebox.{qcow2,raw,slot}.
+image:
+	image/build build
 
+# Boots what `image` built. CUTS is how often the power goes while it writes.
+CUTS ?= 5
 image-test:
-	image/boot
+	image/test --build build --cuts $(CUTS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -28,6 +28,10 @@ def free_port() -> int:
         return port
 
 
+def wait_for(condition: str) -> str:
+    return f"for _ in $(seq 600); do {condition} && break; sleep 0.1; done"
+
+
 class Shell:
     """One shell for all blocks, so that what they start in the background goes on."""
 
@@ -36,7 +40,7 @@ class Shell:
         self._ports = {SERVER: f"127.0.0.1:{free_port()}", APP: f"127.0.0.1:{free_port()}"}
         self._app_port = self._ports[APP].rpartition(":")[2]
         self._process = subprocess.Popen(
-            ["bash", "-m"], cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            ["bash"], cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, start_new_session=True,
             env=os.environ | {"PATH": path, "COLUMNS": "200", "CACHE_DIRECTORY": str(directory)},
         )  # fmt: skip
@@ -47,11 +51,14 @@ class Shell:
             block = block.replace(theirs, ours)
         block = block.replace("'127.0.0.1', 8000", f"'127.0.0.1', {self._app_port}")
         # What goes to the background is waited for: who types is slower than a script.
-        block = re.sub(r"^(edgebox serve) &$", rf"\1 & {self._wait(SERVER)}", block, flags=re.M)
-        block = re.sub(r"^(\" 2>/dev/null) &$", rf"\1 & {self._wait(APP)}", block, flags=re.M)
+        host, _, port = self._ports[APP].rpartition(":")
+        app = wait_for(f"(: < /dev/tcp/{host}/{port}) 2>/dev/null")
+        serve = wait_for("test -S control.sock")
+        block = re.sub(r"^(edgebox serve) &$", rf"\1 & {serve}", block, flags=re.M)
+        block = re.sub(r"^(\" 2>/dev/null) &$", rf"\1 & {app}", block, flags=re.M)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{block}\necho END-OF-BLOCK $?\n")
+        self._process.stdin.write(f"{block}\nstatus=$?; echo; echo END-OF-BLOCK $status\n")
         self._process.stdin.flush()
         said = []
         for line in self._process.stdout:
@@ -60,13 +67,7 @@ class Shell:
             said.append(line)
         raise AssertionError("the shell has ended: " + "".join(said))
 
-    def _wait(self, address: str) -> str:
-        host, _, port = self._ports[address].rpartition(":")
-        reached = f"(: < /dev/tcp/{host}/{port}) 2>/dev/null"
-        return f"for _ in $(seq 600); do {reached} && break; sleep 0.1; done"
-
     def close(self) -> None:
-        # Job control gives each background job a group of its own: the shell ends them.
         assert self._process.stdin is not None
         self._process.stdin.write("kill $(jobs -p); exit\n")
         self._process.stdin.close()
@@ -86,7 +87,7 @@ EXPECTED = [
     ("fwd=uri-miss", "hit", "made for /app/page"),
     ("fresh", "max-age"),
     ("purged",),
-    ("server", "requests", "GET /", "Requests per second"),
+    ("GET / HTTP", "Requests per second", "http://127.0.0.1:"),
     (),
     (),
 ]
