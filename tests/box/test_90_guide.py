@@ -87,7 +87,7 @@ EXPECTED = [
     ("fwd=uri-miss", "hit", "made for /app/page"),
     ("fresh", "max-age"),
     ("purged",),
-    ("GET / HTTP", "Requests per second", "http://127.0.0.1:"),
+    ("GET 127.0.0.1", "Requests per second", "http://127.0.0.1:"),
     (),
     (),
 ]
