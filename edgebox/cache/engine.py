@@ -24,7 +24,6 @@ from edgebox.cache.explain import explain_stored
 from edgebox.cache.fetching import Fetcher
 from edgebox.cache.flight import (
     Ask,
-    Dropped,
     Failed,
     Fetch,
     Flight,
@@ -178,8 +177,6 @@ class Engine:
             response = await self._land(outcome, ask, leads=False)
             if response is not None:
                 return response
-            if isinstance(outcome, Dropped):
-                continue
             if not isinstance(outcome, Shared) or outcome.entry.variant in known:
                 break
             # Another's variant. In what it varies is known now, so whoever is alike in that

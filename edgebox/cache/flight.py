@@ -97,11 +97,7 @@ class Failed(Struct, frozen=True):
     error: UpstreamError
 
 
-class Dropped(Struct, frozen=True):
-    """Whoever led will ask anew: so do others, one for all again."""
-
-
-Outcome = Shared | Renewed | Passed | Failed | Dropped
+Outcome = Shared | Renewed | Passed | Failed
 
 
 class Tally:

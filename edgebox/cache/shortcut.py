@@ -15,7 +15,7 @@ from edgebox.cache.answer import Answer, Instant
 from edgebox.cache.answering import from_whole
 from edgebox.cache.entry import describe
 from edgebox.cache.fetching import Fetcher, Receive
-from edgebox.cache.flight import Ask, Dropped, Fetch, Flight, Passed, RoutePolicy, Shared
+from edgebox.cache.flight import Ask, Fetch, Flight, Passed, RoutePolicy, Shared
 from edgebox.cache.key import primary_key
 from edgebox.cache.purges import RecentPurges
 from edgebox.cache.reasons import Cause, ServeReason, StoreReason
@@ -60,9 +60,8 @@ class Shortcut:
         return (ask, flight) if flight is not None else None
 
     def drop(self, flight: Flight, ask: Ask) -> None:
-        """It comes to nothing: who waits for it sees to himself."""
+        """It comes to nothing, before anybody could wait for it, or when all ends."""
         self._fetcher.unlist(flight, ask)
-        flight.land(Dropped())
 
     def carry_on(self, flight: Flight, ask: Ask, receive: Receive, sent: Instant) -> None:
         """See it through in a task: `receive` gives the answer to what was `sent`."""

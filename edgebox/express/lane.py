@@ -318,9 +318,10 @@ class Lane:
         relay.carry_on()
         if is_watched:
             self._epoll.unregister(conn.sock.fileno())
-        first = None if relay.is_over else relay.finish
         conn.began = pending.began
-        self._admission.start(self._nursery, serve, self._service, conn, head, self.park, first)
+        self._admission.start(
+            self._nursery, serve, self._service, conn, head, self.park, relay.finish
+        )
 
     def _deliver(self, pending: Pending, response: Response) -> int:
         """Send what came from upstream; says what becomes of the connection."""

@@ -19,12 +19,8 @@ _ONCE = select.EPOLLIN | select.EPOLLONESHOT
 
 
 class Relay(Protocol):
-    """A request that somebody else answers. See handlers/relay for one.
+    """A request that somebody else answers. See handlers/relay for one."""
 
-    `is_over`: nothing came of it, and the request is to be answered anew.
-    """
-
-    is_over: bool
     asked: Asked
 
     def fileno(self) -> int: ...

@@ -39,7 +39,6 @@ from edgebox.upstream.reply import split_fields
 
 BLOCKS = 128  # header blocks that a route remembers
 LONGEST = 2048  # octets of one: with what is made of it, a route holds a megabyte at most
-REST = 60.0  # seconds that a route goes without, after an answer that needs a task's ear
 
 _REQUEST_ID = b"X-Request-Id: %s\r\n"
 _NO_ID = b"0" * 32  # a request id of ours, made of no random octets
@@ -72,7 +71,6 @@ class Relays:
         self.engine = engine
         self.tell = tell
         self._prepared: dict[tuple[bytes, bytes], Prepared | None] = {}
-        self._rests_until = 0.0
 
     def begin(self, request: Request, block: bytes, peer: bytes) -> Relay | None:
         """Ask the upstream; None: a task is to, and no server has heard of it.
@@ -80,8 +78,6 @@ class Relays:
         `request` is a GET without content, and `block` the header block that it came with.
         """
         now = self.engine.now()
-        if now.steady < self._rests_until:
-            return None
         prepared = self._prepare(request, block, peer)
         if prepared is None:
             return None
@@ -98,10 +94,6 @@ class Relays:
         relay.brief = brief
         relay.asked.begin(trio.current_time())
         return relay
-
-    def rest(self) -> None:
-        """Leave it to tasks for a while."""
-        self._rests_until = self.engine.now().steady + REST
 
     def _prepare(self, request: Request, block: bytes, peer: bytes) -> Prepared | None:
         key = (block, peer)
@@ -137,11 +129,11 @@ class Relay:
     """One of them: under way from when `Relays.begin` returned it.
 
     Whoever has it waits until `fileno()` is readable and calls `advance`, once; where that has
-    no answer, a task calls `finish`, or answers as if nothing had been, as `is_over` says.
+    no answer, `carry_on`, and a task calls `finish`.
     """
 
     __slots__ = (
-        "_incoming", "_relays", "_request", "_since", "ask", "asked", "brief", "flight", "is_over",
+        "_incoming", "_relays", "_request", "_since", "ask", "asked", "brief", "flight",
     )  # fmt: skip
 
     ask: Ask
@@ -154,7 +146,6 @@ class Relay:
         self._since = now
         self._incoming: Incoming | None = None
         self.asked = Asked()
-        self.is_over = False
 
     def fileno(self) -> int:
         return self.brief.fileno()
@@ -173,11 +164,6 @@ class Relay:
         relays, brief = self._relays, self.brief
         incoming = brief.receive_nowait()
         if incoming is None:
-            if brief.is_interim:
-                # It concerns the client, who is to hear of it: asked again, by a task.
-                relays.rest()
-                brief.abandon()
-                self._drop()
             return None
         self._incoming = self._heard(incoming)
         fields = incoming.fields
@@ -189,12 +175,15 @@ class Relay:
 
     def carry_on(self) -> None:
         """No answer for now: have the fetch go on without the lane."""
-        if not self.is_over:
-            self._relays.engine.shortcut.carry_on(self.flight, self.ask, self._receive, self._since)
+        if not self.brief.is_interim:  # that, the client has to hear first
+            self._carry_on()
 
     async def finish(self, exchange: Exchange) -> Response:
         """The client's answer, after `carry_on`."""
-        relays = self._relays
+        relays, brief = self._relays, self.brief
+        brief.on_interim = exchange.interim
+        if brief.is_interim:
+            self._carry_on()
         try:
             response = await relays.engine.land(self.flight, self.ask)
         except UpstreamError as error:
@@ -206,7 +195,7 @@ class Relay:
     def abandon(self) -> None:
         """The loop ends."""
         self.brief.abandon()
-        self._drop()
+        self._relays.engine.shortcut.drop(self.flight, self.ask)
 
     async def fetch(self, fields: Fields) -> Incoming:
         """Ask anew, after a connection that had grown old."""
@@ -233,9 +222,8 @@ class Relay:
         incoming.when_over(lambda: asked.end(clock()))
         return incoming
 
-    def _drop(self) -> None:
-        self.is_over = True
-        self._relays.engine.shortcut.drop(self.flight, self.ask)
+    def _carry_on(self) -> None:
+        self._relays.engine.shortcut.carry_on(self.flight, self.ask, self._receive, self._since)
 
 
 def _target(request: Request) -> bytes:

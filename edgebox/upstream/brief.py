@@ -8,39 +8,39 @@ are, the exchange is over. For all else `receive` goes on as any other exchange 
 from __future__ import annotations
 
 from edgebox.http.gate import find_end
+from edgebox.http.headers import Fields
 from edgebox.upstream.errors import Malformed, UpstreamError
 from edgebox.upstream.exchange import HeadReader, Terms, conclude
 from edgebox.upstream.incoming import Incoming
 from edgebox.upstream.lease import Lease
-from edgebox.upstream.outgoing import Outgoing
+from edgebox.upstream.outgoing import OnInterim, Outgoing
 from edgebox.upstream.reply import Ending, parse_reply
 from edgebox.upstream.retry import Retry, judge
 
 METHOD = b"GET"
 
-# For the answer's sake nothing of the request matters any more but its method.
-_ASKED = Outgoing(METHOD, b"/", ())
-
 
 class Brief:
     """A GET that was sent.
 
-    `octets`: what came of an answer that `receive_nowait` could not make out.
+    `octets`: what came of an answer that `receive_nowait` could not make out. `on_interim`
+    gets responses before the final one.
     """
 
-    __slots__ = ("_lease", "_terms", "octets")
+    __slots__ = ("_lease", "_terms", "octets", "on_interim")
 
     def __init__(self, lease: Lease, terms: Terms) -> None:
         self._lease = lease
         self._terms = terms
         self.octets = b""
+        self.on_interim: OnInterim | None = None
 
     def fileno(self) -> int:
         return self._lease.wire.fileno()
 
     @property
     def is_interim(self) -> bool:
-        """Whether a response came that is not the final one, which a client is to be told."""
+        """Whether a response came that is not the final one: a client is to hear of it."""
         return self.octets.startswith((b"HTTP/1.1 1", b"HTTP/1.0 1"))
 
     def receive_nowait(self) -> Incoming | None:
@@ -69,7 +69,9 @@ class Brief:
         """The answer, where it takes longer. UpstreamError: none came."""
         reader = HeadReader(self._lease.wire, METHOD, self._terms.head_size, self.octets)
         try:
-            answer = await conclude(self._lease, _ASKED, self._terms, reader)
+            # Of the request nothing matters any more but its method.
+            asked = Outgoing(METHOD, b"/", (), on_interim=self._pass_on)
+            answer = await conclude(self._lease, asked, self._terms, reader)
         except UpstreamError as error:
             error.server = self._lease.server.name
             # Nothing is held against it that its connection had grown old.
@@ -78,6 +80,10 @@ class Brief:
             raise
         assert isinstance(answer, Incoming)  # a 101 that was not asked for is an error
         return answer
+
+    async def _pass_on(self, status: int, fields: Fields) -> None:
+        if self.on_interim is not None:
+            await self.on_interim(status, fields)
 
     def abandon(self) -> None:
         """Nobody wants the answer."""
