@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: serve test lint types unit bench gigabit deb image image-test clean
+.PHONY: serve test lint types unit machine-test bench gigabit deb image image-test clean
 
 serve: $(STAMP)
 	$(BIN)/edgebox serve -c edgebox.toml
@@ -25,6 +25,10 @@ types: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest
+
+# The package and its units under a real systemd; takes root and mmdebstrap, and some minutes.
+machine-test: $(STAMP)
+	$(BIN)/python -m pytest tests/box/machine
 
 bench: $(STAMP)
 	$(BIN)/python -m perf.bench
