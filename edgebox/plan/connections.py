@@ -174,7 +174,7 @@ def dependents(
     """What hangs on the number of connections and workers."""
     return (
         _descriptors(basis, most, allowed),
-        _backlog(basis, most),
+        _backlog(basis),
         _send_buffer(basis, shares),
         _keep_alive(basis, running, most),
         _watches(basis, running),
@@ -197,16 +197,17 @@ def _descriptors(basis: Basis, most: Number, allowed: Slots) -> Number:
     )
 
 
-def _backlog(basis: Basis, most: Number) -> Number:
+def _backlog(basis: Basis) -> Number:
+    """Not bounded by the connections: who is one too many is to hear so, at once, and for that
+    he must get in."""
     busy = assumptions.BACKLOG * assumptions.CONNECT_MICROSECONDS / 1e6
-    value = max(1, min(basis.somaxconn, assumptions.BACKLOG, whole(most)))
+    value = max(1, min(basis.somaxconn, assumptions.BACKLOG))
     planned = Number(
         key="server.backlog",
         value=value,
         reason=f"connections that may wait while a worker is busy; {assumptions.BACKLOG:,} take"
         f" {seconds(busy)} to accept and answer",
-        sum=f"min(somaxconn {basis.somaxconn:,}; {assumptions.BACKLOG:,};"
-        f" {whole(most):,} connections) = {value:,}",
+        sum=f"min(somaxconn {basis.somaxconn:,}; {assumptions.BACKLOG:,}) = {value:,}",
         inputs=(
             *basis.cite("somaxconn"),
             Input(name="a connection's work", value=assumptions.CONNECT_MICROSECONDS, unit="µs",

@@ -76,10 +76,10 @@ def test_a_connection_that_may_be_passed_on_upstream_takes_two_descriptors() -> 
     assert found.value("server.descriptors") == 64 + 133 + 2 * ((1064 - 64 - 133) // 2)
 
 
-def test_the_backlog_never_holds_more_than_could_be_served() -> None:
+def test_whoever_is_one_too_many_gets_in_to_be_told_so() -> None:
     facts = Facts(memory=Memory(total=64 * GIB), descriptors=Descriptors(hard=1064))
     few = Config(limits=Limits(connections=50))
-    assert plan(facts, few).value("server.backlog") == 50
+    assert plan(facts, few).value("server.backlog") == 128, "what somaxconn is taken for"
 
 
 def test_a_worker_that_memory_has_no_room_for_is_not_planned() -> None:
