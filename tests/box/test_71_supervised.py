@@ -125,13 +125,13 @@ def test_the_watchdog_is_fed_only_while_workers_move(
     file.write_text(f'[server]\nhang = "60s"\n[[site]]\nroot = "{root}"\n')
     fed = manager.environment | {"WATCHDOG_USEC": "4000000"}
     box = start("-c", str(file), env=fed)
+    manager.hear("READY")
     manager.hear("WATCHDOG")
     manager.hear("WATCHDOG")
     os.kill(box.worker, signal.SIGKILL)  # it comes back, and so does the food
     manager.hear("WATCHDOG")
     file.write_text(file.read_text().replace("60s", "2s"))
     box.signal(signal.SIGHUP)
-    manager.hear("READY")
     manager.hear("READY")
     wait_until(lambda: len(box.workers) == 1, READY)
     hung = box.worker
