@@ -72,6 +72,8 @@ class Shell:
         self._process.stdin.write("kill $(jobs -p); exit\n")
         self._process.stdin.close()
         self._process.wait(PATIENCE)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
 
 @pytest.fixture(scope="module")

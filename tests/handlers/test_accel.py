@@ -7,6 +7,7 @@ body that must never be seen.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ import pytest
 import trio
 
 from edgebox.config.schema import Route
+from edgebox.files.statcache import TICK
 from tests.wire import Server, configure, serving, statuses
 
 OWN_BODY = b"the app's own body"
@@ -64,6 +66,7 @@ def vault(tmp_path: Path) -> Path:
     (tmp_path / "vault2").mkdir()
     (tmp_path / "vault2" / "a.txt").write_bytes(b"outside")
     (vault / "escape.txt").symlink_to(tmp_path / "outside.txt")
+    time.sleep(2 * TICK)  # so that no look finds them as fresh as to change unnoticed
     return vault
 
 
