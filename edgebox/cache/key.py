@@ -29,9 +29,7 @@ def related_key(request: Request, reference: bytes, rules: KeyRules) -> bytes | 
     or if it is no URL.
     """
     own = _authority(request, rules)
-    base = b"%s://%s%s" % (rules.scheme, own, request.target.raw_path)
-    if request.target.query is not None:
-        base += b"?" + request.target.query
+    base = b"%s://%s%s" % (rules.scheme, own, request.target.path_and_query)
     try:
         url = urlsplit(urljoin(base.decode("latin-1"), reference.decode("latin-1")))
     except ValueError:  # brackets that enclose no address

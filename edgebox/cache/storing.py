@@ -154,7 +154,7 @@ def _is_posted_representation(request: Request, answer: Answer) -> bool:
     if request.method != b"POST" or answer.status != 200:
         return False
     target = request.target
-    path = target.raw_path if target.query is None else target.raw_path + b"?" + target.query
+    path = target.path_and_query
     authority = target.authority or request.headers.get(b"host") or request.host
     own = {path, *(b"%s://%s%s" % (s, authority, path) for s in (b"http", b"https"))}
     return answer.headers.get(b"content-location") in own

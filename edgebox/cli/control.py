@@ -164,6 +164,16 @@ def connect(
     )
 
 
+def carry_out(verb: str, done: str, client: ControlClient) -> Told:
+    """Have the supervisor do something that it may refuse; ClickException says that all is as
+    it was, after the reasons. `done` is what it would be then: "reloaded"."""
+    try:
+        return client.ask(verb)
+    except Refusal as problem:
+        click.echo(problem.message, err=True)
+        raise click.ClickException(f"nothing was {done}: the server goes on as it was") from None
+
+
 def find_places(
     socket_path: str | None, config: Path | None, environ: Mapping[str, str], user: int
 ) -> list[str]:

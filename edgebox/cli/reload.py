@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgebox.cli.control import Refusal, connect, socket_option
+from edgebox.cli.control import carry_out, connect, socket_option
 from edgebox.cli.options import config_option
 
 PATIENCE = 150.0  # seconds: new workers may take a minute to get ready
@@ -22,12 +22,6 @@ def reload(config: Path | None, socket_path: str | None) -> None:
     server goes on with what it had, and the exit status is 1.
     """
     with connect(socket_path, config, PATIENCE) as client:
-        try:
-            told = client.ask("reload")
-        except Refusal as problem:
-            click.echo(problem.message, err=True)
-            raise click.ClickException(
-                "nothing was reloaded: the server goes on as it was"
-            ) from None
+        told = carry_out("reload", "reloaded", client)
     generation = told.get("generation")
     click.echo("reloaded" if generation is None else f"reloaded: generation {generation} serves")

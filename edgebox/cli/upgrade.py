@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgebox.cli.control import Refusal, connect, socket_option
+from edgebox.cli.control import carry_out, connect, socket_option
 from edgebox.cli.options import config_option
 from edgebox.cli.reload import PATIENCE
 
@@ -20,12 +20,6 @@ def upgrade(config: Path | None, socket_path: str | None) -> None:
     Waits until the new one serves. If it cannot, the old one goes on, and the exit status is 1.
     """
     with connect(socket_path, config, PATIENCE) as client:
-        try:
-            told = client.ask("upgrade")
-        except Refusal as problem:
-            click.echo(problem.message, err=True)
-            raise click.ClickException(
-                "nothing was upgraded: the server goes on as it was"
-            ) from None
+        told = carry_out("upgrade", "upgraded", client)
     pid = told.get("pid")
     click.echo("upgraded" if pid is None else f"upgraded: process {pid} serves")

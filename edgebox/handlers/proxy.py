@@ -119,16 +119,13 @@ class Proxy:
     ) -> Outgoing:
         """`request`, as it is forwarded, with `fields`; its body is that of the exchange."""
         body, rules = exchange.body, self._rules
-        target = request.target.raw_path
-        if request.target.query is not None:
-            target += b"?" + request.target.query
         fields = outgoing_fields(fields, request, rules.forward)
         fields, request_id, traceparent = traced(fields, rules.tracing, os.urandom)
         asked = _asked(exchange)
         asked.request_id, asked.traceparent = request_id, traceparent
         return Outgoing(
             method=request.method,
-            target=target,
+            target=request.target.path_and_query,
             fields=fields,
             body=_limited(body, rules.body_size) if body.length != 0 else None,
             length=body.length,

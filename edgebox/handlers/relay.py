@@ -157,7 +157,8 @@ class Relay:
             request_id = os.urandom(16).hex().encode()
             last = _REQUEST_ID % request_id + last
         self.asked.request_id = request_id
-        return b"GET %b HTTP/1.1\r\n%b%b" % (_target(self._request), prepared.lines, last)
+        target = self._request.target.path_and_query
+        return b"GET %b HTTP/1.1\r\n%b%b" % (target, prepared.lines, last)
 
     def advance(self) -> Response | None:
         """The client's answer, if the upstream's is there as a whole, and a plain one."""
@@ -202,7 +203,7 @@ class Relay:
         relays, request = self._relays, self._request
         fields = outgoing_fields(fields, request, relays.rules.forward)
         fields, self.asked.request_id, _ = traced(fields, relays.rules.tracing, os.urandom)
-        outgoing = Outgoing(METHOD, _target(request), fields)
+        outgoing = Outgoing(METHOD, request.target.path_and_query, fields)
         return self._heard(await relays.upstream.fetch(outgoing, self.ask.key))
 
     async def _receive(self) -> Incoming:
@@ -224,8 +225,3 @@ class Relay:
 
     def _carry_on(self) -> None:
         self._relays.engine.shortcut.carry_on(self.flight, self.ask, self._receive, self._since)
-
-
-def _target(request: Request) -> bytes:
-    target = request.target
-    return target.raw_path if target.query is None else target.raw_path + b"?" + target.query

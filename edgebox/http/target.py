@@ -44,6 +44,11 @@ class Target(Struct, frozen=True):
     authority: bytes | None = None
     separated: bytes | None = None
 
+    @property
+    def path_and_query(self) -> bytes:
+        """As an origin-form target has them, undecoded."""
+        return self.raw_path if self.query is None else self.raw_path + b"?" + self.query
+
 
 _VISIBLE = re.compile(rb"[\x21\x22\x24-\x7e]+")  # no "#": a fragment is never sent
 _ABSOLUTE = re.compile(rb"(?i:https?)://([^/?]*)(.*)")

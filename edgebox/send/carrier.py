@@ -1,12 +1,12 @@
 """Carries files to clients that read them slowly, without a task for each.
 
 A download is a few facts: which file, how far it is, how much may go at once. A task that
-waits for its client costs 10 kB, and a turn of trio's each time that a little was read. So once
+waits for its client costs a stack, and a turn of trio's each time that a little was read. So once
 the head is out, a transfer stands in an epoll of its own, and every few milliseconds whoever
 has room in his socket is pushed on by sendfile, many at a time: that is what makes it cheap.
 
 How much waits in the kernel is the other half of what a client costs: left to itself, TCP
-queues 400 kB and more for each (bbr, 1000 clients, 2026-11-30). TCP_NOTSENT_LOWAT (tcp(7)) bounds
+queues all that it may for each. TCP_NOTSENT_LOWAT (tcp(7)) bounds
 what waits unsent without bounding what is on its way, so a far client stays as fast as it was.
 Who takes a bite every period gets larger ones.
 
@@ -44,8 +44,8 @@ SLOWEST = 0.007  # up to here
 PACED = 0.001  # and this where the whole is limited and small answers have gone in the last
 BRISK = 200  # rounds: what is sent at once is a queue that the next one waits in, for long if
 BRISK_CATCH_UP = 0.004  # the link is hardly faster than the limit
-SLICE = 8  # pushes before requests get their turn: each takes the kernel some 20 µs
-BITE = 18 * 1024  # octets a push: 20 kB of socket memory a client, 6,000 pushes a gigabit
+SLICE = 8  # pushes before requests get their turn: each is a call into the kernel
+BITE = 18 * 1024  # octets a push: less takes more calls, more is more memory for each socket
 HELD_BITE, HELD_EACH, LARGEST_HELD = 12 * 1024, 40, 24 * 1024  # see `held_bite`
 LARGEST_BITE = 1024 * 1024
 FIRST_BITES = 4 * 1024 * 1024  # octets of all: who is alone need not begin with a small one

@@ -14,6 +14,8 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
+from tests.box.apps.running import end
+
 PATIENCE = 30  # seconds that the browser may take for anything
 
 
@@ -102,12 +104,7 @@ def browsing(chromium: str, profile: Path) -> Iterator[Browser]:
         with connect(_tab(port_file), max_size=None, compression=None) as socket:
             yield Browser(socket)
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)
 
 
 def _tab(port_file: Path) -> str:

@@ -8,16 +8,15 @@ import signal
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import shake_128
 from http.client import HTTPException
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from tests.box.apps.counting import CountingApp, QuietHandler
 from tests.box.conftest import Before, Box, Reply, Start, children_of, wait_until
 from tests.box.conftest import ask as ask_box
 
@@ -32,25 +31,17 @@ def body_of(path: str, size: int) -> bytes:
     return shake_128(path.encode()).digest(min(size, MIB)) * -(-size // MIB)
 
 
-class App(ThreadingHTTPServer):
+class App(CountingApp):
     """Answers /SIZE/NAME with so many octets, fresh for an hour; `asked` counts by path.
 
     Tags are what follows a "+" in the name. POST is answered with 204.
     """
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.asked: Counter[str] = Counter()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        super().__init__(Handler)
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(QuietHandler):
     server: App
 
     def do_GET(self) -> None:
@@ -71,9 +62,6 @@ class Handler(BaseHTTPRequestHandler):
     def handle(self) -> None:
         with suppress(OSError):  # the box was killed
             super().handle()
-
-    def log_message(self, *words: object) -> None:
-        pass
 
 
 @pytest.fixture

@@ -7,9 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from edgebox.cli.control import ControlClient
 from edgebox.cli.main import main
+from tests.box.apps.counting import CountingApp, QuietHandler
 from tests.box.conftest import Box, Start, ask, wait_until
 
 pytestmark = pytest.mark.slow
@@ -26,23 +25,15 @@ TURNS = 40  # connections after which each worker had one, all but certainly
 READY = 60.0
 
 
-class App(ThreadingHTTPServer):
+class App(CountingApp):
     """Answers everything with `text`, fresh for an hour; `asked` counts by path."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.asked: Counter[str] = Counter()
+        super().__init__(Handler)
         self.text = b"old"
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
 
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(QuietHandler):
     server: App
 
     def do_GET(self) -> None:
@@ -52,9 +43,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(self.server.text)))
         self.end_headers()
         self.wfile.write(self.server.text)
-
-    def log_message(self, *_: object) -> None:
-        """Standard error is the test's."""
 
 
 @pytest.fixture

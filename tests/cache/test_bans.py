@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgebox.cache.bans import LONGEST, BanError, maybe_ban, parse_ban
+from edgebox.cache.bans import LONGEST, Ban, BanError, maybe_ban, parse_ban
 from edgebox.cache.entry import StoredResponse
 
 Keep = Callable[..., StoredResponse]
@@ -102,4 +102,4 @@ def test_any_text_is_a_ban_or_none_with_a_reason(text: str) -> None:
 
 @given(st.binary(max_size=40))
 def test_what_was_written_down_is_a_ban_or_unknown(octets: bytes) -> None:
-    maybe_ban(octets)
+    assert isinstance(maybe_ban(octets), Ban | None)

@@ -175,6 +175,7 @@ async def test_nobody_waits_for_a_request_whose_answer_is_its_own(field: str) ->
         await wait_until(lambda: len(origin.calls) == 1)
         nursery.start_soon(server.get, "/a")
         nursery.start_soon(server.get, "/a", field)
+    assert len(origin.calls) == 3
 
 
 async def test_variants_of_a_cold_url_are_fetched_once_each_and_at_the_same_time() -> None:

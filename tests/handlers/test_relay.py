@@ -177,16 +177,30 @@ async def test_whatever_comes_of_it_nothing_is_left_behind(name: str) -> None:
         assert (after.tasks, after.descriptors) <= (before.tasks, before.descriptors)
 
 
-async def test_who_asks_for_the_same_meanwhile_waits_for_the_same_answer() -> None:
+@asynccontextmanager
+async def holding(field: str = HOUR) -> AsyncIterator[tuple[Server, Origin, trio.Event]]:
+    """edgebox with a kept connection to an app that answers /held once the event is set."""
     released = trio.Event()
 
-    async def holding(call: Call) -> None:
+    async def app(call: Call) -> None:
         if call.target == "/held":
             await released.wait()
-        await call.answer(HOUR, body=b"held")
+        await call.answer(field, body=b"held")
 
-    async with proxied(holding) as (server, origin):
+    async with proxied(app) as (server, origin):
         await server.get("/prime")
+        yield server, origin, released
+
+
+async def heard(origin: Origin) -> None:
+    """Until the app was asked for /held."""
+    with trio.fail_after(5):
+        while "GET /held" not in origin.seen:
+            await trio.sleep(0.01)
+
+
+async def test_who_asks_for_the_same_meanwhile_waits_for_the_same_answer() -> None:
+    async with holding() as (server, origin, released):
         answers: list[bytes] = []
 
         async def ask() -> None:
@@ -194,8 +208,7 @@ async def test_who_asks_for_the_same_meanwhile_waits_for_the_same_answer() -> No
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
-            while "GET /held" not in origin.seen:
-                await trio.sleep(0.01)
+            await heard(origin)
             for _ in range(5):
                 nursery.start_soon(ask)
             await trio.sleep(0.1)
@@ -206,37 +219,19 @@ async def test_who_asks_for_the_same_meanwhile_waits_for_the_same_answer() -> No
 
 
 async def test_a_client_that_leaves_does_not_end_it() -> None:
-    released = trio.Event()
-
-    async def holding(call: Call) -> None:
-        if call.target == "/held":
-            await released.wait()
-        await call.answer(HOUR, body=b"held")
-
-    async with proxied(holding) as (server, origin):
-        await server.get("/prime")
+    async with holding() as (server, origin, released):
         async with server.connect() as client:
             await client.send(request("/held"))
-            while "GET /held" not in origin.seen:
-                await trio.sleep(0.01)
+            await heard(origin)
         released.set()
         await rest(server)
         assert "hit" in (await server.get("/held")).headers["cache-status"]
 
 
 async def test_what_is_purged_meanwhile_is_not_stored() -> None:
-    released = trio.Event()
-
-    async def holding(call: Call) -> None:
-        if call.target == "/held":
-            await released.wait()
-        await call.answer(HOUR, body=b"held")
-
-    async with proxied(holding) as (server, origin), server.connect() as client:
-        await server.get("/prime")
+    async with holding() as (server, origin, released), server.connect() as client:
         await client.send(request("/held"))
-        while "GET /held" not in origin.seen:
-            await trio.sleep(0.01)
+        await heard(origin)
         await server.get("/held", method="PURGE")
         released.set()
         assert (await client.read_answer()).body == b"held"
@@ -263,18 +258,9 @@ async def test_a_server_that_is_silent_gets_its_time_and_no_more() -> None:
 
 
 async def test_draining_waits_for_what_is_asked() -> None:
-    released = trio.Event()
-
-    async def holding(call: Call) -> None:
-        if call.target == "/held":
-            await released.wait()
-        await call.answer(PRIVATE, body=b"held")
-
-    async with proxied(holding) as (server, origin), server.connect() as client:
-        await server.get("/prime")
+    async with holding(PRIVATE) as (server, origin, released), server.connect() as client:
         await client.send(request("/held"))
-        while "GET /held" not in origin.seen:
-            await trio.sleep(0.01)
+        await heard(origin)
         server.worker.service.drain()
         server.worker.front.drain()
         released.set()

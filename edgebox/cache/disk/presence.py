@@ -25,7 +25,7 @@ PRESENCE = b"presence"
 REGION = 512  # octets a directory: 16 bits for each of 250 names, which a million make
 _TAG = 8  # of them tell of which boot they are
 _BITS = 8 * (REGION - _TAG)
-_EACH = 4  # bits a name: of what was never stored, one in 500 is looked for, at a million
+_EACH = 4  # bits a name: then (1 - e^(-4 * 250 / 4032))^4 of what is not there is looked for
 
 
 class Presence:

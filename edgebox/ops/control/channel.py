@@ -10,6 +10,7 @@ from __future__ import annotations
 import select
 import selectors
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ class ChannelLimits:
     backlog: int
 
 
-class Channel:
+class Channel(ABC):
     """The end of a connection in `selector`; who hears what comes is the subclass."""
 
     def __init__(
@@ -44,17 +45,17 @@ class Channel:
         self.closed = False
         self._watch(selectors.EVENT_READ)
 
+    @abstractmethod
     def on_line(self, line: bytes) -> None:
         """The peer said something; never an empty line."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_heard_all(self) -> None:
         """The peer has closed its side: no line comes after this."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_end(self, why: str) -> None:
         """The channel is closed; called once."""
-        raise NotImplementedError
 
     @property
     def waiting(self) -> int:

@@ -66,12 +66,7 @@ def gunicorn(app: str, bind: str, log: Path, *options: str) -> Iterator[AppServe
     try:
         yield AppServer(process, _wait_listening(process, log), log)
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)
 
 
 def _wait_listening(process: subprocess.Popen[bytes], log: Path) -> str:
@@ -85,3 +80,13 @@ def _wait_listening(process: subprocess.Popen[bytes], log: Path) -> str:
         time.sleep(0.02)
     process.kill()
     raise AssertionError(f"gunicorn did not start: {log.read_text() if log.exists() else ''}")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Have it end, if need be at once."""
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -42,8 +42,8 @@ async def test_one_job_after_the_other(settings: Settings, make_job: MakeJob) ->
 
 
 async def test_it_leaves_no_descriptor_behind(settings: Settings, make_job: MakeJob) -> None:
-    async with open_helper(settings):
-        pass
+    async with open_helper(settings) as helper:
+        assert is_alive(helper.pid)
     before = descriptors()
     async with open_helper(settings) as helper:
         await helper.perform(make_job())
