@@ -38,6 +38,10 @@ class Directives:
     def __contains__(self, name: bytes) -> bool:
         return name in self._arguments
 
+    def has_any(self, names: frozenset[bytes]) -> bool:
+        """Whether one of them is there."""
+        return not names.isdisjoint(self._arguments)
+
     def __len__(self) -> int:
         return len(self._arguments)
 

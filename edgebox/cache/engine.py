@@ -94,14 +94,21 @@ class Engine:
             await nursery.start(self._coder.run)
             task_status.started()
 
-    def answer_nowait(self, request: Request, policy: RoutePolicy, now: Instant) -> Response | None:
-        """A fresh answer from RAM, or None: the express lane asks here."""
+    def answer_nowait(
+        self, request: Request, policy: RoutePolicy, now: Instant
+    ) -> Response | bytes | None:
+        """A fresh answer from RAM, or the key of which RAM has nothing; None: it takes a task.
+
+        The express lane asks here.
+        """
         if not policy.enabled or request.method not in _RETRIEVALS:
             return None
         if policy.rules.bypass_cookies and not self.sees(b"cookie"):
             return None
         key = primary_key(request, policy.keys)
         variants = self._tiers.find_in_ram(key)
+        if not variants:
+            return key
         for kept in variants:
             for name, _ in kept.entry.variant.selecting:
                 if name in policy.supplied or not self.sees(name):

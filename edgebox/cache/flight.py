@@ -132,19 +132,25 @@ class Flight:
         self.passing = False
         self.plain = True
         self.waiting = Tally()
-        self._landed = trio.Event()
+        self._landed: trio.Event | None = None  # made for the first who waits
 
     def land(self, outcome: Outcome) -> None:
         """The outcome is known. The first one counts: what fails later, readers will see."""
         if self.outcome is None:
             self.outcome = outcome
-            self._landed.set()
+            if self._landed is not None:
+                self._landed.set()
 
     async def wait(self) -> Outcome:
         """The outcome, once there is one."""
         self.waiting.count += 1
         try:
-            await self._landed.wait()
+            if self.outcome is None:
+                if self._landed is None:
+                    self._landed = trio.Event()
+                await self._landed.wait()
+            else:
+                await trio.lowlevel.checkpoint()
         finally:
             self.waiting.count -= 1
         assert self.outcome is not None

@@ -24,7 +24,7 @@ HEURISTICALLY_CACHEABLE = frozenset({200, 203, 204, 300, 301, 308, 404, 405, 410
 # So nothing is guessed for them, not even with `public`.
 PROVOKED = frozenset({400, 413, 431})
 
-_FORBID_STALE = (b"must-revalidate", b"proxy-revalidate", b"s-maxage")
+_FORBID_STALE = frozenset((b"must-revalidate", b"proxy-revalidate", b"s-maxage"))
 
 
 class Basis(Enum):
@@ -66,7 +66,7 @@ def assess(answer: Answer, control: Control, rules: CacheRules, guess: bool = Tr
     directives = control.directives
     lifetime = _explicit(answer, control) or _implicit(answer, directives, rules, guess)
     ask_always = directives.covers_all(b"no-cache")
-    must_revalidate = any(name in directives for name in _FORBID_STALE)
+    must_revalidate = directives.has_any(_FORBID_STALE)
     windows = (0, 0, 0)
     if not (ask_always or must_revalidate):
         error = _window(directives, b"stale-if-error", rules.stale_if_error)

@@ -22,6 +22,8 @@ from edgebox.http.message import Request, Response
 
 def choose_kept(variants: Sequence[Kept], asked: Headers) -> Kept | None:
     """The most recent variant that fits a request with the fields `asked`."""
+    if not variants:
+        return None
     index = choose_variant(
         [kept.entry.variant for kept in variants],
         [kept.entry.date for kept in variants],

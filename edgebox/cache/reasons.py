@@ -9,7 +9,7 @@ Nothing here decides.
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Cause(Enum):
@@ -21,19 +21,20 @@ class Cause(Enum):
 
 
 class Reason(Enum):
-    """What all reasons offer."""
+    """What all reasons offer.
 
-    @property
-    def text(self) -> str:
-        return str(self.value.text)
+    Plain attributes, told apart once: each request asks for some of them, and `.value` of an
+    enumeration is a call.
+    """
 
-    @property
-    def source(self) -> str:
-        return str(self.value.source)
+    key: str
+    text: str
+    source: str
 
-    @property
-    def key(self) -> str:
-        return self.name.lower().replace("_", "-")
+    def __init__(self, *value: object) -> None:
+        self.key = self._name_.lower().replace("_", "-")
+        told: Any = self.value
+        vars(self).update(told._asdict())
 
 
 class _Store(NamedTuple):
@@ -44,7 +45,14 @@ class _Store(NamedTuple):
 
 
 class StoreReason(Reason):
-    """Why an answer of the upstream is stored, or is not."""
+    """Why an answer of the upstream is stored, or is not.
+
+    `cause` REQUEST: another client's request for the same thing may well be stored, so the key
+    must not be remembered as uncacheable.
+    """
+
+    stores: bool
+    cause: Cause
 
     EXPLICIT = _Store(
         True, Cause.RESPONSE, "the response says how long it stays fresh", "RFC 9111 §4.2.1"
@@ -109,17 +117,6 @@ class StoreReason(Reason):
         False, Cause.REQUEST, "a cookie of the request bypasses the cache", "edgebox.toml"
     )
 
-    @property
-    def stores(self) -> bool:
-        return bool(self.value.stores)
-
-    @property
-    def cause(self) -> Cause:
-        """REQUEST: another client's request for the same thing may well be stored, so the
-        key must not be remembered as uncacheable."""
-        cause: Cause = self.value.cause
-        return cause
-
 
 class _Serve(NamedTuple):
     forward: str | None
@@ -128,7 +125,12 @@ class _Serve(NamedTuple):
 
 
 class ServeReason(Reason):
-    """Why a request is answered from the store, or goes forward."""
+    """Why a request is answered from the store, or goes forward.
+
+    `forward`: the `fwd` value of RFC 9211 §2.2; None where the request did not go forward.
+    """
+
+    forward: str | None
 
     FRESH = _Serve(None, "the stored response is fresh", "RFC 9111 §4.2")
     MAX_STALE = _Serve(None, "stale, but the request's max-stale accepts it", "RFC 9111 §5.2.1.2")
@@ -170,12 +172,6 @@ class ServeReason(Reason):
     TOO_STALE = _Serve(
         "stale", "the upstream failed, and the stored response is too stale", "RFC 9111 §4.2.4"
     )
-
-    @property
-    def forward(self) -> str | None:
-        """The `fwd` value of RFC 9211 §2.2; None where the request did not go forward."""
-        forward: str | None = self.value.forward
-        return forward
 
 
 class _Told(NamedTuple):

@@ -40,15 +40,16 @@ class Shortcut:
         self._counts = counts
 
     def begin(
-        self, request: Request, policy: RoutePolicy, fetch: Fetch, now: Instant
+        self, request: Request, policy: RoutePolicy, fetch: Fetch, now: Instant, key: bytes | None
     ) -> tuple[Ask, Flight] | None:
         """A flight for a GET without content, conditions and range; None: it is not for us.
 
-        `fetch` asks anew, should it come to that.
+        `fetch` asks anew, should it come to that; `key` is the request's, where it is known.
         """
         if not policy.enabled:
             return None
-        key = primary_key(request, policy.keys)
+        if key is None:
+            key = primary_key(request, policy.keys)
         found = self._tiers.find_nowait(key)
         if found is None or found:
             return None

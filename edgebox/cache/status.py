@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -58,6 +59,7 @@ def add_cache_status(fields: Fields, member: bytes) -> Fields:
     return (*fields, (b"Cache-Status", member))
 
 
+@lru_cache(maxsize=16)  # every answer asks for the same
 def _identifier(name: bytes) -> bytes:
     """A token where it can be one, else a string."""
     if _TOKEN.fullmatch(name):

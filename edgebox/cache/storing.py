@@ -42,6 +42,8 @@ _NEVER_WHOLE = {
     412: StoreReason.CONDITION,
     416: StoreReason.CONDITION,
 }
+# RFC 9111 §3.5: with one of these an answer to a request with Authorization is for others too.
+_FOR_ALL = frozenset((b"public", b"s-maxage", b"must-revalidate"))
 _BY_BASIS = {Basis.HEURISTIC: StoreReason.HEURISTIC, Basis.OPERATOR: StoreReason.OPERATOR_FRESHNESS}
 
 
@@ -107,9 +109,7 @@ def _refused_by_response(
         return StoreReason.NO_STORE
     if directives.covers_all(b"private"):
         return StoreReason.PRIVATE
-    if b"authorization" in request.headers and not any(
-        name in directives for name in (b"public", b"s-maxage", b"must-revalidate")
-    ):
+    if b"authorization" in request.headers and not directives.has_any(_FOR_ALL):
         return StoreReason.AUTHORIZATION
     if vary_names(headers) is None:
         return StoreReason.VARY_ANYTHING

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -193,9 +194,14 @@ def _look(config: Config, interface: str | None) -> Facts:
     # Here, not above: with --facts nothing of this is needed.
     from edgebox.ops.sizing.sizing import subject
     from edgebox.plan.gather import gather
+    from edgebox.plan.gathering import gather_in_child
 
     wanted = subject(config)
-    return gather(msgspec.structs.replace(wanted, interface=interface or wanted.interface))
+    wanted = msgspec.structs.replace(wanted, interface=interface or wanted.interface)
+    try:  # a process that does nothing else needs but a tenth of pyroute2's modules
+        return gather_in_child(wanted)
+    except (OSError, subprocess.SubprocessError, FactsError):
+        return gather(wanted, netlink=False)
 
 
 def read_facts(name: str) -> Facts:

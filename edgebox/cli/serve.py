@@ -1,7 +1,12 @@
-"""`edgebox serve`: put a directory, or what edgebox.toml says, on the wire."""
+"""`edgebox serve`: put a directory, or what edgebox.toml says, on the wire.
+
+A file that was found once is the one that is read from then on: were it gone at a reload or an
+upgrade, and the built-in defaults taken instead, all sites would be gone with it.
+"""
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from dataclasses import dataclass
@@ -10,10 +15,13 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from edgebox.cli.options import config_option, load_or_exit
+from edgebox.cli.options import config_option, exit_with
 from edgebox.config.load import find_config, load
+from edgebox.config.problems import ConfigError
 from edgebox.config.schema import Config, Route
 from edgebox.config.upstream_checks import wrong_origin
+
+FILE = "EDGEBOX_CONFIG"  # tells a successor which file it is, see `ops/processes/successor`
 
 
 @click.command()
@@ -55,19 +63,18 @@ def serve(
     SIGHUP takes up the file as it is then, with these same options.
     """
     flags = Flags(root and root.absolute(), upstream, listen, access_log, workers)
-    asked, _ = load_or_exit(config)
     if upstream is not None and (problem := wrong_origin(upstream)):
         raise click.BadParameter(problem, param_hint="--upstream")
     if upstream is not None and root is not None:
         raise click.UsageError("--root and --upstream both claim every path: use edgebox.toml")
     raise_descriptor_limit()
-    first = [with_flags(asked, flags)]
 
     def read() -> Config:
-        if first:
-            return first.pop()
-        path = find_config(config)
-        return with_flags(Config() if path is None else load(path), flags)
+        path = find_config(config or _found_before())
+        if path is None:
+            return with_flags(Config(), flags)
+        os.environ[FILE] = str(path)
+        return with_flags(load(path), flags)
 
     def announce(addresses: list[str]) -> None:
         click.echo(f"edgebox: ready on {' '.join(addresses)}")
@@ -78,9 +85,16 @@ def serve(
 
     try:
         Supervisor(read, announce).run()
+    except ConfigError as error:
+        exit_with(error)
     except (StartError, *REASONS) as problem:
         click.echo(f"edgebox: {problem}", err=True)
         sys.exit(1)
+
+
+def _found_before() -> Path | None:
+    name = os.environ.get(FILE)
+    return Path(name) if name else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from edgebox.express.memory import Answer, Deciding, Memory
+from edgebox.express.pending import Begun, Relay
 from edgebox.express.recogniser import Recogniser, match_line, strip_cookie
 from edgebox.http.faults import Fault
 from edgebox.http.message import Request, Response
@@ -37,10 +38,16 @@ DECIDING = frozenset(
 )  # fmt: skip
 
 
+# A request, its header block and the client's address; no block: nobody may be asked who
+# would answer later.
+RespondNowait = Callable[[Request, bytes, bytes], Response | Relay | None]
+
+
 class Answers:
     """Finds or makes them.
 
-    `unanswered`: the request that was last made out in vain. `logging`: the access log wants
+    `begun`: the request that was last made out and, not being answered here, is on its way to
+    somebody who will; to be taken by whoever called `recall`. `logging`: the access log wants
     its pieces, which are kept with answers and blocks; `telling`: it wants to be told of each.
     """
 
@@ -48,7 +55,7 @@ class Answers:
         self,
         service: Service,
         memory: Memory,
-        respond_nowait: Callable[[Request], Response | None],
+        respond_nowait: RespondNowait,
     ) -> None:
         self._service = service
         self._memory = memory
@@ -58,14 +65,17 @@ class Answers:
         self._most_fields = service.rules.head.fields - 1
         self._recogniser = Recogniser(DECIDING, self._most_fields)
         self._cookies_are_noise = True
-        self.unanswered: Request | None = None
+        self.begun: Begun | None = None
         self.logging = self.telling = False
         self._follow_log()
         service.recorder.on_change(self._follow_log)
 
-    def recall(self, data: bytes) -> tuple[Answer, bytes] | None:
-        """The answer to a head that was not seen in this epoch; None: a task must see to it."""
-        self.unanswered = None
+    def recall(self, data: bytes, peer: bytes | None) -> tuple[Answer, bytes] | None:
+        """The answer to a head that was not seen in this epoch; None: it takes longer.
+
+        Then a task must see to it, if it is not `begun`: where `peer` is given, the client's
+        address, somebody may have been asked who answers later.
+        """
         line, _, block = data.partition(b"\r\n")
         known = self._memory.heads.get(block)
         again = known is not None
@@ -74,7 +84,7 @@ class Answers:
             if known is None:
                 return None
         deciding, tail = known
-        answer = deciding.answers.get(line) or self._build(line, deciding)
+        answer = deciding.answers.get(line) or self._build(line, known, block, peer)
         if answer is None:
             return None
         # Only what may be repeated, and only heads whose block came before: one that never
@@ -101,7 +111,10 @@ class Answers:
             tail = self._service.recorder.form.agent(facts.referer, facts.user_agent, rest)
         return memory.learn(rest, facts.fields, facts.host, tail)
 
-    def _build(self, line: bytes, deciding: Deciding) -> Answer | None:
+    def _build(
+        self, line: bytes, known: tuple[Deciding, bytes], block: bytes, peer: bytes | None
+    ) -> Answer | None:
+        deciding, tail = known
         seen = match_line(line)
         if seen is None or len(seen.target) > self._service.rules.head.target_length:
             return None
@@ -111,9 +124,12 @@ class Answers:
         if isinstance(target, Fault):
             return None
         request = Request(seen.method, target, deciding.host or b"", deciding.headers, seen.minor)
-        response = self._respond_nowait(request)
-        if response is None:
-            self.unanswered = request
+        if peer is None or seen.method != b"GET" or not seen.minor:
+            block = b""
+        response = self._respond_nowait(request, block, peer or b"")
+        if not isinstance(response, Response):
+            if response is not None:
+                self.begun = Begun(response, request, line, tail)
             return None
         if not isinstance(response.body, bytes):
             response.release()
@@ -133,14 +149,20 @@ class Answers:
         wire = framed.head + body if size <= TOGETHER else (framed.head, body)
         log, member = b"", member_in(response.fields)
         if self.logging:
-            entry = Entry(
-                line=line, status=response.status, size=len(body), octets=size,
-                host=request.host, member=member,
-            )  # fmt: skip
-            log = service.recorder.form.answer(entry, service.recorder.stamp)
+            log = self.piece(line, response.status, len(body), size, request, member)
         tally = Tally(kind_of(response), url_of(request), response.status, size)
         service.counters.open_tally(tally)
         return wire, size, framed.keep_alive, response.status, log, member, tally
+
+    def piece(
+        self, line: bytes, status: int, size: int, octets: int, request: Request, member: bytes
+    ) -> bytes:
+        """The access log's piece of an answer: `octets` in all, `size` of them body."""
+        recorder = self._service.recorder
+        entry = Entry(
+            line=line, status=status, size=size, octets=octets, host=request.host, member=member
+        )
+        return recorder.form.answer(entry, recorder.stamp)
 
     def sees(self, name: bytes) -> bool:
         """Whether requests that the lane makes out have the field `name`; the next ones will."""

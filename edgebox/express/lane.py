@@ -16,15 +16,15 @@ from __future__ import annotations
 import heapq
 import select
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 
 import trio
 
-from edgebox.express.answers import Answers
+from edgebox.express.answers import Answers, RespondNowait
 from edgebox.express.memory import Memory
-from edgebox.express.pending import Pending, Relay, Waiting
-from edgebox.http.message import Request, Response
+from edgebox.express.pending import Begun, Pending, Waiting
+from edgebox.http.message import Response
 from edgebox.listen.acceptor import BACK_OFF, NoDescriptors, accept_ready
 from edgebox.listen.admission import Admission
 from edgebox.listen.connection import Connection, peer_name
@@ -53,15 +53,12 @@ class Lane:
         service: Service,
         memory: Memory,
         admission: Admission,
-        respond_nowait: Callable[[Request], Response | None],
-        relay_nowait: Callable[[Request, bytes, bytes], Relay | None],
+        respond_nowait: RespondNowait,
     ) -> None:
-        """`relay_nowait` takes a request, its header block and the client's address."""
         self._service = service
         self._memory = memory
         self._admission = admission
         self._answers = Answers(service, memory, respond_nowait)
-        self._relay_nowait = relay_nowait
         self._epoll = select.epoll()
         self._waiting = Waiting(self._epoll)
         self._listeners: dict[int, socket.socket] = {}
@@ -238,10 +235,12 @@ class Lane:
         `is_watched`: the epoll has it.
         """
         answers = self._answers
-        hit = self._hits.get(data) or self._recall(data)
         requests = conn.requests + 1
-        if hit is None or requests >= self._requests:
-            if requests < self._requests and self._relay(conn, data, is_watched):
+        may_wait = requests < self._requests
+        hit = self._hits.get(data) or self._recall(data, conn.peer if may_wait else None)
+        if hit is None or not may_wait:
+            if answers.begun is not None:
+                self._wait(conn, data, answers.begun, is_watched)
                 return WAITS
             self._admission.start(self._nursery, serve, self._service, conn, data, self.park)
             return LEAVES
@@ -282,18 +281,12 @@ class Lane:
         elif not self._waiting.hush(fd):
             self._accept(fd)
 
-    def _relay(self, conn: Connection, data: bytes, is_watched: bool) -> bool:
-        """Have `conn` wait for an upstream, where that takes no task."""
-        request, self._answers.unanswered = self._answers.unanswered, None
-        if request is None or request.method != b"GET" or request.minor != 1:
-            return False
-        block = data[data.index(b"\r\n") + 2 :]
-        relay = self._relay_nowait(request, block, conn.peer)
-        if relay is None:
-            return False
-        pending = Pending(relay, conn, data, request, trio.current_time())
+    def _wait(self, conn: Connection, data: bytes, begun: Begun, is_watched: bool) -> None:
+        """Have `conn` wait for an upstream, which takes no task."""
+        self._answers.begun = None
+        relay, request, line, tail = begun
+        pending = Pending(relay, conn, data, request, line, tail, relay.asked.began or 0.0)
         self._waiting.add(pending, is_watched)
-        return True
 
     def _advance(self, pending: Pending, is_watched: bool) -> None:
         response = pending.relay.advance()
@@ -314,7 +307,7 @@ class Lane:
 
     def _hand_over(self, pending: Pending, is_watched: bool) -> None:
         """Have a task see to it."""
-        relay, conn, head, _, _ = pending
+        relay, conn, head = pending.relay, pending.conn, pending.head
         relay.carry_on()
         if is_watched:
             self._epoll.unregister(conn.sock.fileno())
@@ -346,10 +339,15 @@ class Lane:
             return LEAVES
         if self._spend is not None:
             self._spend(sent)
-        conn.began = pending.began
         size = len(wire) - len(framed.head)
-        gone = Gone(response.status, size, sent, member, request.host, pending.relay.asked)
-        service.note(conn, head, gone)
+        if self._answers.logging:
+            self._counters.answered(response.status, sent)
+            piece = self._answers.piece(pending.line, response.status, size, sent, request, member)
+            self._log((conn.log_peer, piece, pending.tail))
+        else:
+            conn.began = pending.began
+            gone = Gone(response.status, size, sent, member, request.host, pending.relay.asked)
+            service.note(conn, head, gone)
         elapsed = trio.current_time() - pending.began
         self._counters.served(kind_of(response), sent, elapsed, elapsed)
         self._counters.hottest.note(url_of(request), 1, sent)

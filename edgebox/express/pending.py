@@ -30,13 +30,25 @@ class Relay(Protocol):
     def abandon(self) -> None: ...
 
 
+class Begun(NamedTuple):
+    """A request that `relay` has sent on: its `line`, and `tail`, the access log's piece of
+    its header block."""
+
+    relay: Relay
+    request: Request
+    line: bytes
+    tail: bytes
+
+
 class Pending(NamedTuple):
-    """`head` are the octets of `request`, as received from `conn`; `began` on trio's clock."""
+    """`head` are the octets as received from `conn`; `began` on trio's clock."""
 
     relay: Relay
     conn: Connection
     head: bytes
     request: Request
+    line: bytes
+    tail: bytes
     began: float
 
 

@@ -63,7 +63,7 @@ class Accel:
 
     def hold(self, fields: Fields) -> Fields:
         """An upstream's `fields` as the cache may see them."""
-        if not any(name.lower() in _NAMING for name, _ in fields):
+        if not _NAMING.intersection([name.lower() for name, _ in fields]):
             return fields
         if self._docroot is not None:
             return (*fields, _HELD)
@@ -71,7 +71,7 @@ class Accel:
 
     def holds(self, fields: Fields) -> bool:
         """Whether `fields`, as `hold` gave them, are of an answer that names a file."""
-        return any(field is _HELD for field in fields)
+        return _HELD in fields and any(field is _HELD for field in fields)
 
     async def finish(self, request: Request, response: Response) -> Response:
         """`response`, or the file that it names; its own body is given up then."""

@@ -68,15 +68,21 @@ class Proxy:
         """A request of the client at `peer` as the app server, and the cache, are to see it."""
         return forwarded(request, peer, self._rules.forward)
 
-    def answer_nowait(self, request: Request, now: Instant) -> Response | None:
-        """A fresh stored answer in RAM, or None."""
-        if b"via" in request.headers or b"cdn-loop" in request.headers:
-            return None
-        return self._engine.answer_nowait(request, self._rules.policy, now)
+    def answer_nowait(
+        self, request: Request, now: Instant, block: bytes, peer: bytes
+    ) -> Response | Relay | None:
+        """A fresh stored answer in RAM, or the request on its way upstream; or None.
 
-    def relay_nowait(self, request: Request, block: bytes, peer: bytes) -> Relay | None:
-        """The same request on its way upstream, if that goes without waiting; or None."""
-        return self._relays.begin(request, block, peer)
+        It is sent upstream only if that goes without waiting and `block` is not empty: the
+        header block of a GET without content by the client at `peer`.
+        """
+        key = None
+        if b"via" not in request.headers and b"cdn-loop" not in request.headers:
+            found = self._engine.answer_nowait(request, self._rules.policy, now)
+            if not isinstance(found, bytes):
+                return found
+            key = found
+        return self._relays.begin(request, now, block, peer, key) if block else None
 
     async def answer(self, exchange: Exchange) -> Response:
         """The answer, from wherever it comes. Raises BodyRefused."""

@@ -72,27 +72,30 @@ class Relays:
         self.tell = tell
         self._prepared: dict[tuple[bytes, bytes], Prepared | None] = {}
 
-    def begin(self, request: Request, block: bytes, peer: bytes) -> Relay | None:
+    def begin(
+        self, request: Request, now: Instant, block: bytes, peer: bytes, key: bytes | None
+    ) -> Relay | None:
         """Ask the upstream; None: a task is to, and no server has heard of it.
 
-        `request` is a GET without content, and `block` the header block that it came with.
+        `request` is a GET without content, and `block` the header block that it came with; `key`
+        that of the cache, where it is known.
         """
-        now = self.engine.now()
         prepared = self._prepare(request, block, peer)
         if prepared is None:
             return None
         asked = replace(request, headers=prepared.headers)
         relay = Relay(self, asked, now)
-        begun = self.engine.shortcut.begin(asked, self.rules.policy, relay.fetch, now)
+        begun = self.engine.shortcut.begin(asked, self.rules.policy, relay.fetch, now, key)
         if begun is None:
             return None
         relay.ask, relay.flight = begun
-        brief = self.upstream.fetch_nowait(relay.head(prepared), relay.ask.key)
+        clock = trio.current_time()
+        brief = self.upstream.fetch_nowait(relay.head(prepared), clock, relay.ask.key)
         if brief is None:
             self.engine.shortcut.drop(relay.flight, relay.ask)
             return None
         relay.brief = brief
-        relay.asked.begin(trio.current_time())
+        relay.asked.begin(clock)
         return relay
 
     def _prepare(self, request: Request, block: bytes, peer: bytes) -> Prepared | None:

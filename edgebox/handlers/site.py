@@ -40,24 +40,20 @@ class SiteHandler:
         self._discard = discard
         self._operator = operator if any(proxy is not None for _, proxy in routes) else None
 
-    def answer_nowait(self, request: Request, now: Moment) -> Response | None:
-        """The response, where it can be had without waiting."""
+    def answer_nowait(
+        self, request: Request, now: Moment, block: bytes, peer: bytes
+    ) -> Response | Relay | None:
+        """The response, where it can be had without waiting; else, of a GET with its header
+        `block` by the client at `peer`, the request on its way to an app server."""
         route = self.route_for(request.target)
         if route is None:
             return None
         _, proxy = route
         if proxy is not None:
-            return proxy.answer_nowait(request, Instant(now.wall, now.steady))
+            return proxy.answer_nowait(request, Instant(now.wall, now.steady), block, peer)
         if self._static is None:
             return None
         return self._static.answer_nowait(request, now.wall, now.monotonic)
-
-    def relay_nowait(self, request: Request, block: bytes, peer: bytes) -> Relay | None:
-        """A GET on its way to an app server, where it can be sent without waiting."""
-        route = self.route_for(request.target)
-        if route is None or route[1] is None:
-            return None
-        return route[1].relay_nowait(request, block, peer)
 
     async def answer(self, exchange: Exchange, now: Moment) -> Response:
         """The response, from a file or an app server. Raises BodyRefused."""

@@ -186,7 +186,8 @@ class Slot:
 class Pages:
     """All slots, behind one descriptor.
 
-    `board` is a slot more, for the supervisor's own sheet: the plan, the link. It counts nothing.
+    `board` is a slot more, for the supervisor's own sheet: the plan, what went wrong with its
+    workers. It counts its warnings and errors.
     """
 
     def __init__(self, fd: int) -> None:
@@ -226,7 +227,7 @@ class Pages:
 
     def totals(self) -> Totals:
         """What the box has done since the pages were made; no number ever goes down but gauges."""
-        slots = [words for slot in self._slots if (words := slot.counted())]
+        slots = [words for slot in (*self._slots, self.board) if (words := slot.counted())]
         return Totals(*_named([sum(column) for column in zip(*slots, strict=True)] or _NOTHING))
 
     def close(self) -> None:

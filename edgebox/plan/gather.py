@@ -3,8 +3,8 @@
 It reads /proc, /sys and limits itself, and asks `link` for interfaces, `cgroup` for control
 groups and `disk` for file systems. Nothing is changed and nothing is guessed: whatever cannot
 be read stays None. It blocks for some tens of milliseconds and loads pyroute2, so a long-lived
-process uses a `Gathering`, a child that is gone when it has told; where netlink is refused,
-`sysfs` tells less. It must not know what the planner makes of the facts.
+process has a child do it: see `gathering`. Where netlink is refused, `sysfs` tells less. It must
+not know what the planner makes of the facts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import importlib.util
 import os
 import platform
 import resource
-import subprocess
 import sys
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -32,7 +31,6 @@ from edgebox.plan.facts import (
     Processor,
     Record,
     Via,
-    decode,
     encode,
 )
 from edgebox.plan.link import Interfaces
@@ -40,7 +38,6 @@ from edgebox.plan.sysfs import SystemInterfaces
 
 SYSCTL = Path("/proc/sys")
 COUNTING = 0.1  # seconds for counting what lies below the roots, all told: a start waits for it
-CHILD = 20.0  # seconds for a child to gather in; it needs one
 
 
 class Subject(Record, frozen=True, kw_only=True):
@@ -73,52 +70,6 @@ def gather(subject: Subject, *, netlink: bool = True) -> Facts:
         disks=tuple(disks),
         content=tuple(disk.content(root, share) for root in subject.roots),
     )
-
-
-class Gathering:
-    """A child that gathers, so that pyroute2's 24 MiB go with it. Whoever starts one ends it.
-
-    Its output ends when it has told all, or has died: `fileno` is for a selector.
-    """
-
-    def __init__(self, subject: Subject) -> None:
-        """Raises OSError if no process can be had."""
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "edgebox.plan.gather", msgspec.json.encode(subject).decode()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # the terminal's Ctrl-C is the server's
-        )
-
-    def fileno(self) -> int:
-        assert self._child.stdout is not None
-        return self._child.stdout.fileno()
-
-    def finish(self, seconds: float = CHILD) -> Facts:
-        """What it told. The child is gone afterwards, whatever it did.
-
-        Raises OSError or subprocess.SubprocessError when it fails or takes too long,
-        FactsError when what it says cannot be read.
-        """
-        with self._child as child:
-            try:
-                told, errors = child.communicate(timeout=seconds)
-            finally:
-                child.kill()
-            if child.returncode:
-                raise subprocess.CalledProcessError(child.returncode, child.args, told, errors)
-            return decode(told)
-
-    def abandon(self) -> None:
-        """End it, whatever it would have told."""
-        with self._child as child:
-            child.kill()
-
-
-def gather_in_child(subject: Subject, seconds: float = CHILD) -> Facts:
-    """The facts from a short-lived child. Raises as `Gathering` and its `finish` do."""
-    return Gathering(subject).finish(seconds)
 
 
 def _network(subject: Subject, netlink: bool) -> Network:

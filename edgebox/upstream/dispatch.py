@@ -58,6 +58,7 @@ class Dispatcher:
         self, servers: tuple[Server, ...], balance: Balance, queue: int, timeout: float
     ) -> None:
         self._servers = servers
+        self._only = servers[0] if len(servers) == 1 else None
         self._balance = balance
         self._queue = queue
         self._timeout = timeout
@@ -66,12 +67,14 @@ class Dispatcher:
         for server in servers:
             server.when_changed = self.wake
 
-    def acquire_nowait(self, key: bytes, tried: Collection[Server] = ()) -> Server | None:
+    def acquire_nowait(
+        self, key: bytes, now: float, tried: Collection[Server] = ()
+    ) -> Server | None:
         """A server with a place for a request, which is taken (`Server.occupy`).
 
         None: all are busy, or others were first. UpstreamError: NO_SERVER.
         """
-        return None if self._waiters else self._choose(key, tried)
+        return None if self._waiters else self._choose(key, now, tried)
 
     async def acquire(self, key: bytes, tried: Collection[Server] = ()) -> Server:
         """As above, but wait for a place. UpstreamError: QUEUE_FULL, QUEUE_TIMEOUT as well."""
@@ -102,7 +105,7 @@ class Dispatcher:
         """Give places to those who wait, in order, as far as there are any."""
         for waiter in tuple(self._waiters) if self._waiters else ():
             try:
-                waiter.server = self._choose(waiter.key, waiter.tried)
+                waiter.server = self._choose(waiter.key, trio.current_time(), waiter.tried)
             except UpstreamError as error:
                 waiter.error = error
             else:
@@ -116,9 +119,11 @@ class Dispatcher:
     def statistics(self) -> dict[str, int]:
         return {"waiting": len(self._waiters), "waited": self._waited}
 
-    def _choose(self, key: bytes, tried: Collection[Server]) -> Server | None:
-        now = trio.current_time()
-        servers = eligible(self._servers, now, tried)
+    def _choose(self, key: bytes, now: float, tried: Collection[Server]) -> Server | None:
+        if self._only is not None and self._only.is_fine and not tried:
+            servers = [self._only]
+        else:
+            servers = eligible(self._servers, now, tried)
         if not servers:
             raise UpstreamError(Reason.NO_SERVER)
         free = [server for server in servers if server.has_room]

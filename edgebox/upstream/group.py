@@ -90,17 +90,17 @@ class UpstreamGroup:
         assert isinstance(answer, Incoming)  # a 101 that was not asked for is an error
         return answer
 
-    def fetch_nowait(self, head: bytes, key: bytes = b"") -> Brief | None:
+    def fetch_nowait(self, head: bytes, now: float, key: bytes = b"") -> Brief | None:
         """Send a GET, of which `head` is all there is; None where that needs waiting.
 
         Then nothing was sent, or nothing that a server could have understood.
         """
         terms = self._terms
         try:
-            server = self._dispatcher.acquire_nowait(key) if terms is not None else None
+            server = self._dispatcher.acquire_nowait(key, now) if terms is not None else None
         except UpstreamError:
             return None
-        lease = server.lease_nowait() if server is not None else None
+        lease = server.lease_nowait(now) if server is not None else None
         if terms is None or lease is None:
             return None
         try:
@@ -110,7 +110,7 @@ class UpstreamGroup:
         if sent < len(head):
             lease.end(reusable=False)
             return None
-        terms.head.begin(lease.wire)
+        terms.head.begin(lease.wire, now)
         return Brief(lease, terms)
 
     @property
@@ -149,7 +149,7 @@ class UpstreamGroup:
         left = self._retries
         fresh = False
         while True:
-            server = self._dispatcher.acquire_nowait(key, tried)
+            server = self._dispatcher.acquire_nowait(key, trio.current_time(), tried)
             if server is None:
                 server = await self._dispatcher.acquire(key, tried)
             reused = False

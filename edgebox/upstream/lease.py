@@ -22,18 +22,18 @@ class Lessor(Protocol):
 
 
 class Lease:
-    """`wire` of `server`, until `end`. `reused`: it has carried an exchange before.
+    """`wire` of `server` from `began` until `end`. `reused`: it has carried an exchange before.
 
     `when_over` is called once, at the end.
     """
 
     __slots__ = ("began", "over", "reused", "server", "when_over", "wire")
 
-    def __init__(self, server: Lessor, wire: Wire, reused: bool) -> None:
+    def __init__(self, server: Lessor, wire: Wire, began: float, reused: bool) -> None:
         self.server = server
         self.wire = wire
         self.reused = reused
-        self.began = trio.current_time()
+        self.began = began
         self.over = False
         self.when_over: Callable[[], None] | None = None
 

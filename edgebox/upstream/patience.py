@@ -19,10 +19,10 @@ class Patience:
         self.seconds = max(seconds, 0.001)
         self._deadlines: dict[Wire, float] = {}  # the first to end first
 
-    def begin(self, wire: Wire) -> None:
-        """Start a wait on `wire`, or start it anew."""
+    def begin(self, wire: Wire, now: float | None = None) -> None:
+        """Start a wait on `wire`, or start it anew; `now` for who has just read the clock."""
         self._deadlines.pop(wire, None)
-        self._deadlines[wire] = trio.current_time() + self.seconds
+        self._deadlines[wire] = (trio.current_time() if now is None else now) + self.seconds
 
     def end(self, wire: Wire) -> None:
         """It is over; harmless if none was begun."""

@@ -51,7 +51,7 @@ async def find_problem(
     terms = Terms(patience, patience, head_size=32 * 1024, close=True, nursery=nursery)
     with trio.move_on_after(rules.timeout):
         try:
-            lease = Lease(_Alone(), await connector.connect(), reused=False)
+            lease = Lease(_Alone(), await connector.connect(), trio.current_time(), reused=False)
             answer = await exchange(lease, Outgoing(b"GET", rules.path, fields), terms)
         except UpstreamError as error:
             return str(error)

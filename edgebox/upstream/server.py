@@ -68,6 +68,11 @@ class Server:
     def has_room(self) -> bool:
         return self.active < self._rules.connections
 
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing at all speaks against asking it."""
+        return self._health is health.FINE and not self.drained
+
     def standing(self, now: float) -> Standing:
         health_now = self._health
         return Standing.UP if health_now is health.FINE else health_now.standing(now)
@@ -75,7 +80,7 @@ class Server:
     def occupy(self, now: float) -> None:
         """Count a connection as in use: `lease` comes next."""
         self.active += 1
-        if self._health.standing(now) is Standing.TRIAL:
+        if self._health is not health.FINE and self._health.standing(now) is Standing.TRIAL:
             self._health = health.begin_trial(self._health, self._rules.health, now)
 
     def vacate(self) -> None:
@@ -83,33 +88,32 @@ class Server:
         self.active -= 1
         self.when_changed()
 
-    def lease_nowait(self) -> Lease | None:
+    def lease_nowait(self, now: float) -> Lease | None:
         """A kept connection without TLS; after `occupy`, which it undoes where there is none."""
-        wire = None
-        if not self.tls:
-            wire = self._pool.take_nowait(trio.current_time())
+        wire = self._pool.take_nowait(now) if not self.tls else None
         if wire is None:
             self.vacate()
             return None
         self._counts["reused"] += 1
-        return Lease(self, wire, reused=True)
+        return Lease(self, wire, now, reused=True)
 
     async def lease(self, fresh: bool) -> Lease:
         """A connection, kept or new; after `occupy`, which it undoes where it raises.
 
         `fresh`: a new one. UpstreamError: there is none.
         """
-        wire = None if fresh else self._pool.take_nowait(trio.current_time())
+        now = trio.current_time()
+        wire = None if fresh else self._pool.take_nowait(now)
         if wire is not None:
             self._counts["reused"] += 1
-            return Lease(self, wire, reused=True)
+            return Lease(self, wire, now, reused=True)
         try:
             wire = await self.connector.connect()
         except BaseException:
             self.vacate()
             raise
         self._counts["connections"] += 1
-        return Lease(self, wire, reused=False)
+        return Lease(self, wire, trio.current_time(), reused=False)
 
     def take_back(self, wire: Wire, reusable: bool) -> None:
         if reusable and not self.drained:

@@ -91,16 +91,16 @@ async def test_a_term_that_is_over_makes_one_request_a_trial(servers) -> None:
 async def test_places_run_out_and_come_back() -> None:
     one = server("a")
     places = dispatcher(one)
-    assert [places.acquire_nowait(b"") for _ in range(3)] == [one, one, None]
+    assert [places.acquire_nowait(b"", trio.current_time()) for _ in range(3)] == [one, one, None]
     one.vacate()
-    assert places.acquire_nowait(b"") is one
+    assert places.acquire_nowait(b"", trio.current_time()) is one
 
 
 async def test_nobody_up_is_a_503() -> None:
     one = server("a")
     drain(one)
     with pytest.raises(UpstreamError) as caught:
-        dispatcher(one).acquire_nowait(b"")
+        dispatcher(one).acquire_nowait(b"", trio.current_time())
     assert (caught.value.reason, caught.value.status) == (Reason.NO_SERVER, 503)
 
 
@@ -108,7 +108,7 @@ async def test_the_one_who_waited_longest_is_next_and_nobody_overtakes(autojump_
     one, order = server("a"), []
     places = dispatcher(one)
     for _ in range(2):
-        places.acquire_nowait(b"")
+        places.acquire_nowait(b"", trio.current_time())
 
     async def wait(number: int) -> None:
         await places.acquire(b"")
@@ -121,7 +121,7 @@ async def test_the_one_who_waited_longest_is_next_and_nobody_overtakes(autojump_
         assert places.statistics() == {"waiting": 4, "waited": 4}
         for _ in range(4):
             one.vacate()
-            assert places.acquire_nowait(b"") is None
+            assert places.acquire_nowait(b"", trio.current_time()) is None
             await trio.sleep(0.1)
     assert order == [0, 1, 2, 3]
 
@@ -130,7 +130,7 @@ async def test_the_queue_is_bounded_in_length_and_time(autojump_clock) -> None:
     one = server("a")
     places = dispatcher(one, queue=1, timeout=5)
     for _ in range(2):
-        places.acquire_nowait(b"")
+        places.acquire_nowait(b"", trio.current_time())
     reasons = []
 
     async def wait() -> None:
@@ -151,7 +151,7 @@ async def test_one_who_gives_up_loses_no_place(autojump_clock) -> None:
     one = server("a")
     places = dispatcher(one)
     for _ in range(2):
-        places.acquire_nowait(b"")
+        places.acquire_nowait(b"", trio.current_time())
     with trio.move_on_after(1):
         await places.acquire(b"")
     assert places.statistics()["waiting"] == 0
@@ -174,7 +174,7 @@ async def test_a_server_that_comes_back_takes_those_who_wait(autojump_clock) -> 
     down(other)
     places = dispatcher(one, other)
     for _ in range(2):
-        places.acquire_nowait(b"")
+        places.acquire_nowait(b"", trio.current_time())
     got = []
 
     async def wait() -> None:
@@ -192,7 +192,7 @@ async def test_those_who_wait_are_told_when_nobody_is_left(autojump_clock) -> No
     one = server("a")
     places = dispatcher(one)
     for _ in range(2):
-        places.acquire_nowait(b"")
+        places.acquire_nowait(b"", trio.current_time())
 
     async def wait() -> None:
         with pytest.raises(UpstreamError) as caught:
@@ -209,7 +209,7 @@ async def test_a_choosy_one_does_not_hold_up_the_others(autojump_clock) -> None:
     one, other = server("a"), server("b")
     places = dispatcher(one, other)
     for _ in range(4):
-        places.acquire_nowait(b"")
+        places.acquire_nowait(b"", trio.current_time())
     got = []
 
     async def wait(name: str, tried: list[Server]) -> None:
@@ -231,7 +231,7 @@ async def test_nobody_overtakes_where_a_term_is_over_unnoticed(autojump_clock) -
     eject(other)
     places = dispatcher(one, other, timeout=60)
     for _ in range(2):
-        places.acquire_nowait(b"")
+        places.acquire_nowait(b"", trio.current_time())
     order = []
 
     async def wait(number: int) -> None:
@@ -240,7 +240,7 @@ async def test_nobody_overtakes_where_a_term_is_over_unnoticed(autojump_clock) -
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait, 1)
         await trio.sleep(10)
-        assert places.acquire_nowait(b"") is None
+        assert places.acquire_nowait(b"", trio.current_time()) is None
         nursery.start_soon(wait, 2)
         await trio.sleep(1)
         assert order == [(1, other)]  # on trial: one request only

@@ -13,19 +13,22 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
 
 from edgebox.cache.disk.layout import LEAVES, leaf_of
-from edgebox.cache.disk.lock import locked
+from edgebox.cache.disk.lock import locked_octet
 from edgebox.files.entry import OpenFile
 
 PRESENCE = b"presence"
 REGION = 512  # octets a directory: 16 bits for each of 250 names, which a million make
 _TAG = 8  # of them tell of which boot they are
 _BITS = 8 * (REGION - _TAG)
-_EACH = 4  # bits a name: then (1 - e^(-4 * 250 / 4032))^4 of what is not there is looked for
+_SLICES = (2, 5, 8, 11)  # of a name: one bit each, and
+_EACH = len(
+    _SLICES
+)  # bits a name: then (1 - e^(-4 * 250 / 4032))^4 of what is not there is looked for
 
 
 class Presence:
@@ -33,7 +36,7 @@ class Presence:
 
     def __init__(self, directory: bytes, boot: bytes) -> None:
         self._boot = blake2b(boot, digest_size=_TAG).digest()
-        self._lock = threading.Lock()  # flock(2) keeps processes apart, not threads
+        self._lock = threading.Lock()  # the other keeps processes apart, not threads
         self._path = os.path.join(directory, PRESENCE)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = OpenFile(os.open(self._path, flags, 0o600))
@@ -72,7 +75,7 @@ class Presence:
         """A file of this name is about to be there."""
         at = leaf_of(name) * REGION
         fd = self._file.fileno()
-        with self._lock, locked(fd):
+        with self._lock, locked_octet(fd, at):
             region = bytearray(os.pread(fd, REGION, at).ljust(REGION, b"\0"))
             if region[:_TAG] != self._boot:  # nobody goes by it before a survey has filled it
                 region[:] = bytes(REGION)
@@ -81,15 +84,16 @@ class Presence:
     def settle(self, leaf: int, names: Iterable[bytes]) -> None:
         """These are all the names in a directory, whose lock is held."""
         region = bytearray(self._boot.ljust(REGION, b"\0"))
-        with self._lock, locked(self._file.fileno()):
-            os.pwrite(self._file.fileno(), _marked(region, names), leaf * REGION)
+        fd, at = self._file.fileno(), leaf * REGION
+        with self._lock, locked_octet(fd, at):
+            os.pwrite(fd, _marked(region, names), at)
 
     def settle_missing(self, leaf: int, path: bytes) -> None:
         """There is no directory at `path`, unless somebody is just making it."""
-        fd = self._file.fileno()
-        with self._lock, locked(fd):
+        fd, at = self._file.fileno(), leaf * REGION
+        with self._lock, locked_octet(fd, at):
             if not os.path.lexists(path):
-                os.pwrite(fd, self._boot.ljust(REGION, b"\0"), leaf * REGION)
+                os.pwrite(fd, self._boot.ljust(REGION, b"\0"), at)
 
 
 def _marked(region: bytearray, names: Iterable[bytes]) -> bytearray:
@@ -99,7 +103,8 @@ def _marked(region: bytearray, names: Iterable[bytes]) -> bytearray:
     return region
 
 
-def _marks(name: bytes) -> list[tuple[int, int]]:
+def _marks(name: bytes) -> Iterator[tuple[int, int]]:
     """(octet, bit) of a name, which is a hash: its first twelve bits are the directory's."""
-    places = [int.from_bytes(name[i : i + 3], "big") % _BITS for i in range(2, 2 + 3 * _EACH, 3)]
-    return [(_TAG + (place >> 3), 1 << (place & 7)) for place in places]
+    for i in _SLICES:
+        place = int.from_bytes(name[i : i + 3], "big") % _BITS
+        yield _TAG + (place >> 3), 1 << (place & 7)

@@ -12,14 +12,13 @@ was removed while somebody still reads it takes its room until then.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import struct
 import threading
 from typing import NamedTuple
 
 from edgebox.cache.disk.layout import LEAVES, OBJECTS, SPACE
-from edgebox.cache.disk.lock import locked
+from edgebox.cache.disk.lock import is_octet_locked, locked, try_lock_octet
 from edgebox.files.entry import OpenFile
 
 SLOTS = 64
@@ -29,7 +28,6 @@ _HEAD = struct.Struct(f"={3 + SLOTS}Q")  # magic, counted, sum, slots
 _COUNTED_AT, _SUM_AT, _SLOTS_AT, _LEAVES_AT = 8, 16, 24, 4096
 _SIZE = _LEAVES_AT + LEAVES * 8
 _LOCKS_AT = 1 << 32  # beyond all octets: only to be locked
-_FLOCK = struct.Struct("@hhqqi4x")  # struct flock of fcntl(2): type, whence, start, length, pid
 
 
 class Taken(NamedTuple):
@@ -154,19 +152,13 @@ class Space:
 
     def _take_slot(self) -> int | None:
         for slot in range(SLOTS):
-            lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _LOCKS_AT + slot, 1, 0)
-            try:
-                fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, lock)
-            except BlockingIOError:
-                continue
-            self._put(_SLOTS_AT + 8 * slot, 0)
-            return slot
+            if try_lock_octet(self._fd, _LOCKS_AT + slot):
+                self._put(_SLOTS_AT + 8 * slot, 0)
+                return slot
         return None
 
     def _is_held(self, slot: int) -> bool:
-        lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _LOCKS_AT + slot, 1, 0)
-        told = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, lock)
-        return bool(_FLOCK.unpack(told)[0] != fcntl.F_UNLCK)
+        return is_octet_locked(self._fd, _LOCKS_AT + slot)
 
     def _head(self) -> tuple[int, ...]:
         octets = os.pread(self._fd, _HEAD.size, 0)

@@ -37,7 +37,7 @@ class Snapshot(msgspec.Struct):
     """`time`: wall seconds. `rates` are a second, `latency` of the last minute, in seconds.
 
     `curves`: the last two minutes, a value a second, the latest last. `board`: what the
-    supervisor tells, {"plan": …}.
+    supervisor tells, {"plan": …}; its warnings and errors are in `sheet` with all others.
     """
 
     time: int
@@ -57,9 +57,11 @@ class Snapshot(msgspec.Struct):
 def take(pages: Pages, history: History, now: int, host: str) -> Snapshot:
     """The box, called `host`, at wall second `now`."""
     readings = list(pages.readings())
-    board = pages.board.read()
+    told = pages.board.read()
+    board = dict(told.sheet) if told is not None else {}
+    errors = {"errors": board.pop("errors", [])}
     started = [r.numbers["started"] for _, r in readings if r.numbers["started"]]
-    if board is not None and isinstance(first := board.sheet.get("started"), int):
+    if isinstance(first := board.get("started"), int):
         started.append(first)
     totals = pages.totals().numbers
     gauges = {name: totals[name] for name in _SUMS}
@@ -76,8 +78,8 @@ def take(pages: Pages, history: History, now: int, host: str) -> Snapshot:
         curves=history.curves(),
         latency=history.latency(),
         workers=[_workman(slot, reading, now) for slot, reading in readings],
-        sheet=merge([read_sheet(reading.sheet) for _, reading in readings]),
-        board=board.sheet if board is not None else {},
+        sheet=merge([read_sheet(each) for each in (errors, *(r.sheet for _, r in readings))]),
+        board=board,
     )
 
 

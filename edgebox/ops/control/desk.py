@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -26,6 +26,16 @@ from edgebox.ops.processes.succession import Told
 from edgebox.ops.sizing.sizing import Sized
 
 
+class Log(Protocol):
+    """The supervisor's: its last warnings and errors, and how many there were."""
+
+    @property
+    def recent(self) -> Sequence[tuple[int, str, str]]: ...
+    @property
+    def counts(self) -> dict[str, int]: ...
+    def __call__(self, level: str, text: str) -> None: ...
+
+
 class Orderly(Protocol):
     """Who does what is asked here: the supervisor."""
 
@@ -40,14 +50,13 @@ class Orderly(Protocol):
 class Desk:
     """Registers all verbs of the supervisor with `control`."""
 
-    def __init__(
-        self, control: Control, pages: Pages, log: Callable[[str, str], None], orderly: Orderly
-    ) -> None:
+    def __init__(self, control: Control, pages: Pages, log: Log, orderly: Orderly) -> None:
         self._control = control
         self._pages = pages
         self._log = log
         self._generation = 0
         self._started: object = int(time.time())
+        self._sheet: dict[str, object] = {}
         self._chorus = Chorus(control)
         self._reports = Reports(control, pages, orderly.facts)
         succession = control.events["ready"]
@@ -81,14 +90,24 @@ class Desk:
         board = self._pages.board
         if (before := board.read()) is not None:  # an upgrade is no new start
             self._started = before.sheet.get("started", self._started)
-        board.claim(os.getpid(), generation)
-        sheet = {"plan": plan_sheet(sized.plan), "started": self._started}
-        board.publish({}, {}, msgspec.json.encode(sheet))
+        if before is None or before.pid != os.getpid():
+            board.claim(os.getpid(), generation)
+        self._sheet = {"plan": plan_sheet(sized.plan), "started": self._started}
+        self._publish()
 
     def turn(self) -> None:
         """Once a second."""
         self._control.turn()
+        board = self._pages.board.read()
+        if board is not None and board.pid == os.getpid():  # a successor's is not ours to write
+            self._publish()
         self._reports.turn()
+
+    def _publish(self) -> None:
+        """The board: the plan, and what went wrong of late, which workers cannot tell."""
+        numbers = {f"{level}s": count for level, count in self._log.counts.items()}
+        sheet = {**self._sheet, "errors": list(self._log.recent)}
+        self._pages.board.publish(numbers, {}, msgspec.json.encode(sheet))
 
     def _answer(self, reply: Reply) -> Told:
         def told(why: str) -> None:

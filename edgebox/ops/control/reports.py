@@ -39,9 +39,11 @@ class Reports:
         """All that there is to look at."""
         snapshot = take(self._pages, self._history, int(time.time()), os.uname().nodename)
         told = msgspec.to_builtins(snapshot, str_keys=True)
+        starting = self._control.starting  # who has not begun to serve has no pulse yet
         silent = {
             str(slot): round(max(0.0, self._control.now - reading.beat), 1)
             for slot, reading in self._pages.readings()
+            if slot not in starting
         }
         reply({"ok": True, **told, "silent": silent, "supervisor": self._supervisor()})
 

@@ -95,7 +95,7 @@ class Verbs:
     async def ban(self, message: Message) -> Message:
         """Forget what `rule` matches, of all that is stored by now."""
         try:
-            purge = banned(_text(message, "rule"), bool(message.get("soft")))
+            purge = banned(_text(message, "rule"), _flag(message, "soft"))
         except BanError as problem:
             raise Refused(str(problem)) from problem
         return {"purged": await self._operator.purge([purge])}
@@ -155,7 +155,7 @@ class Verbs:
     # --- what they are made of -------------------------------------------------------------
 
     def _purges_of(self, message: Message) -> Iterator[Purge]:
-        soft = bool(message.get("soft"))
+        soft, everything = _flag(message, "soft"), _flag(message, "everything")
         for written in _list(message, "purges"):
             yield _read_back(written)
         for url in _list(message, "urls"):
@@ -168,7 +168,7 @@ class Verbs:
             yield Purge(Scope.PREFIX, primary_key(request, _EDITS_NOTHING), soft)
         for tag in _list(message, "tags"):
             yield Purge(Scope.TAG, _string(tag).encode(), soft)
-        if message.get("everything"):
+        if everything:
             yield Purge(Scope.ALL, soft=soft)
 
     def _route_for(self, request: Request) -> tuple[bytes, Proxy | None]:
@@ -247,6 +247,14 @@ def _text(message: Message, name: str) -> str:
     value = message.get(name)
     if not isinstance(value, str) or not value:
         raise Refused(f'"{name}" is missing')
+    return value
+
+
+def _flag(message: Message, name: str) -> bool:
+    """A key that is true or false; "false" in quotes would else purge all there is."""
+    value = message.get(name, False)
+    if not isinstance(value, bool):
+        raise Refused(f'"{name}" is to be true or false')
     return value
 
 

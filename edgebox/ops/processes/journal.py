@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections import deque
 
 from edgebox.config.schema import Log
 from edgebox.observe.syslog import (
@@ -23,6 +24,8 @@ from edgebox.observe.syslog import (
 LEVELS = ("debug", "info", "warning", "error")
 PRIORITIES = (7, 6, 4, 3)  # sd-daemon(3)
 LONGEST = 4096  # octets; what PIPE_BUF promises to take whole
+RECENT = 20  # lines kept for whoever asks what went wrong last, and
+SHOWN = 500  # characters of each: all have room on the shared pages, however they are encoded
 
 
 class Journal:
@@ -35,6 +38,8 @@ class Journal:
         self._fd = 2
         self._syslog: SyslogTarget | None = None
         self.lost = 0
+        self.recent: deque[tuple[int, str, str]] = deque(maxlen=RECENT)
+        self.counts = {"warning": 0, "error": 0}
 
     def use(self, log: Log, *, follow: bool = True) -> None:
         """Write where the configuration says, from now on. A path that will not open is told.
@@ -65,14 +70,20 @@ class Journal:
         self._fd = fd
 
     def __call__(self, level: str, text: str) -> None:
-        """Log `text`; newlines in it are folded, so that one event is one line."""
-        place = LEVELS.index(level)
+        """Log `text`; newlines in it are folded, so that one event is one line.
+
+        Warnings and errors are kept and counted, written or not: the status page has them, too.
+        """
+        place, folded = LEVELS.index(level), " | ".join(text.splitlines())
+        if level in self.counts:
+            self.counts[level] += 1
+            self.recent.append((int(time.time()), level, folded[:SHOWN]))
         if place < self._least or (self._fd < 0 and self._syslog is None):
             return
         before = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {level}: "
         if self._fd == 2 and _is_journal(2):  # it has the time, and wants a priority
             before = f"<{PRIORITIES[place]}>"
-        line = f"{before}{' | '.join(text.splitlines())}".encode(errors="backslashreplace")
+        line = f"{before}{folded}".encode(errors="backslashreplace")
         if self._syslog is not None:
             self.lost += self._syslog.write_nowait(line)
             return

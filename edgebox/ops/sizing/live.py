@@ -30,7 +30,8 @@ from edgebox.plan import cgroup
 from edgebox.plan.assumptions import Overrides
 from edgebox.plan.facts import Facts, FactsError
 from edgebox.plan.family import resident, resident_of, sockets
-from edgebox.plan.gather import Gathering, gather
+from edgebox.plan.gather import gather
+from edgebox.plan.gathering import Gathering
 from edgebox.plan.measured import Measurements, Running
 from edgebox.plan.quantity import size as written_size
 from edgebox.plan.quantity import written

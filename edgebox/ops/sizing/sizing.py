@@ -21,7 +21,8 @@ from edgebox.config.settle import look_at_machine, settle
 from edgebox.config.upstreams import Upstream
 from edgebox.plan.facts import Facts, FactsError
 from edgebox.plan.family import resident
-from edgebox.plan.gather import Gathering, Subject, gather
+from edgebox.plan.gather import Subject, gather
+from edgebox.plan.gathering import Gathering
 
 if TYPE_CHECKING:
     from edgebox.plan.assumptions import Overrides

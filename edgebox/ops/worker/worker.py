@@ -135,7 +135,7 @@ class Worker:
             return TaskPerConnection(self.service, self.admission)
         memory = Memory(self.ledger, HEADS, ANSWERS)
         self.ledger.account("header lines").charge(LINES)  # held for them from the start
-        lane = Lane(self.service, memory, self.admission, self._respond_nowait, self._relay_nowait)
+        lane = Lane(self.service, memory, self.admission, self._respond_nowait)
         self.caching.engine.sees = lane.sees
         return lane
 
@@ -145,15 +145,13 @@ class Worker:
             return synthetic.error(404)
         return await site.answer(exchange, self.epoch.moment)
 
-    def _respond_nowait(self, request: Request) -> Response | None:
+    def _respond_nowait(
+        self, request: Request, block: bytes, peer: bytes
+    ) -> Response | Relay | None:
         site = self._router.pick(request.host)
         if site is None:
             return synthetic.error(404)
-        return site.answer_nowait(request, self.epoch.moment)
-
-    def _relay_nowait(self, request: Request, block: bytes, peer: bytes) -> Relay | None:
-        site = self._router.pick(request.host)
-        return site.relay_nowait(request, block, peer) if site is not None else None
+        return site.answer_nowait(request, self.epoch.moment, block, peer)
 
     def _turn(self) -> None:
         self._working_set.yield_room()
