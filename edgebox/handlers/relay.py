@@ -165,12 +165,14 @@ class Relay:
 
     def advance(self) -> Response | None:
         """The client's answer, if the upstream's is there as a whole, and a plain one."""
-        relays, brief = self._relays, self.brief
-        incoming = brief.receive_nowait()
+        relays, asked, now = self._relays, self.asked, trio.current_time()
+        incoming = self.brief.receive_nowait(now)
         if incoming is None:
             return None
-        self._incoming = self._heard(incoming)
-        fields = incoming.fields
+        self._incoming = incoming
+        fields = incoming.fields = relays.rules.accel.hold(incoming.fields)
+        asked.server, asked.headed = incoming.server, now
+        asked.end(now)
         if relays.rules.accel.holds(fields):
             return None  # it names a file
         answer = Answer(incoming.status, Headers(fields), self._since, relays.engine.now())

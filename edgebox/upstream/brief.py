@@ -43,7 +43,7 @@ class Brief:
         """Whether a response came that is not the final one: a client is to hear of it."""
         return self.octets.startswith((b"HTTP/1.1 1", b"HTTP/1.0 1"))
 
-    def receive_nowait(self) -> Incoming | None:
+    def receive_nowait(self, now: float) -> Incoming | None:
         """The answer, its body in `whole`; None if it is not, or not yet, one of the plain kind."""
         lease, terms = self._lease, self._terms
         try:
@@ -62,7 +62,7 @@ class Brief:
         elif reply.ending is not Ending.AT_ONCE or len(octets) != end:
             return None
         terms.head.end(lease.wire)
-        lease.answered()
+        lease.answered(now)
         return Incoming(reply, octets[end:], lease, terms.body, None)
 
     async def receive(self) -> Incoming:

@@ -97,7 +97,7 @@ async def conclude(
         error.unanswered = not reader.heard
         error.resendable = upload is None or not upload.begun
         raise error from error.__cause__
-    lease.answered()
+    lease.answered(trio.current_time())
     if reply.status == SWITCHING:
         return Tunnel(reply, reader.rest, lease)
     incoming = Incoming(reply, reader.rest, lease, terms.body, upload)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-import trio
-
 from edgebox.upstream.errors import UpstreamError
 from edgebox.upstream.wire import Wire
 
@@ -37,9 +35,9 @@ class Lease:
         self.over = False
         self.when_over: Callable[[], None] | None = None
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
         """The head of an answer has come."""
-        self.server.answered(trio.current_time() - self.began)
+        self.server.answered(now - self.began)
 
     def end(self, reusable: bool) -> None:
         """Give the connection back, to be used again or to be closed; harmless once it was."""
