@@ -198,7 +198,7 @@ def _look(config: Config, interface: str | None) -> Facts:
 
     wanted = subject(config)
     wanted = msgspec.structs.replace(wanted, interface=interface or wanted.interface)
-    try:  # a process that does nothing else needs but a tenth of pyroute2's modules
+    try:  # the child loads of pyroute2 only what it needs, which here would be in others' way
         return gather_in_child(wanted)
     except (OSError, subprocess.SubprocessError, FactsError):
         return gather(wanted, netlink=False)

@@ -26,6 +26,12 @@ INITIAL_WINDOW = 10  # segments, RFC 6928
 MOST_DESCRIPTORS = 1_048_576  # fs.nr_open as Linux ships it
 FEW_TRIPS = 5  # beyond, an answer takes so long that its slow start no longer matters
 
+PACED = 0.995  # of the link: a little less, and its queue stands in edgebox
+GAIN_OF_PACING = (
+    "small answers pass downloads: on a shaped gigabit with 100 of them, p99 of 10 kB was"
+    " 3.2 ms instead of 273 (2026-11-30)"
+)
+
 # What it saves to leave the choice to the plan, where the operator's number is higher.
 HARM = {
     "files.working_set": "no swapping, and no kill at the memory limit",
@@ -49,6 +55,7 @@ def advise(facts: Facts, basis: Basis, plan: Plan, again: Again) -> tuple[Advice
         *_descriptors(facts, basis, plan, again),
         *_accepting(facts, basis),
         *_sending(facts, basis),
+        *_queueing(basis, running),
         *_watching(facts, basis, plan),
         *(advice for port in basis.link.ports for advice in about_port(port, running)),
     )
@@ -170,6 +177,20 @@ def _round_trips(octets: int) -> int:
     """Rounds that an initial window needs, doubling with each."""
     segments = max(1, math.ceil(octets / SEGMENT))
     return math.ceil(math.log2(segments / INITIAL_WINDOW + 1))
+
+
+def _queueing(basis: Basis, running: int) -> Iterator[Advice]:
+    """Not for several workers: each gets its part of the rate, whether or not it has use for it."""
+    if basis.goodput is None or basis.config.limits.server_rate or running > 1:
+        return
+    if any(found for port in basis.link.ports for found in about_wire(port)):
+        return  # the link is first to be mended, and then faster
+    yield Advice(
+        topic="a full link",
+        problem="its queue is the card's, where small answers wait behind downloads",
+        commands=(f'edgebox.toml: [limits] server_rate = "{rate(PACED * basis.goodput)}"',),
+        gain=GAIN_OF_PACING,
+    )
 
 
 def _watching(facts: Facts, basis: Basis, plan: Plan) -> Iterator[Advice]:

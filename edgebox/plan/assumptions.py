@@ -39,6 +39,10 @@ HELPER = 96 * MIB
 # inotify, logs, the control socket, and cold reads under way.
 DESCRIPTORS_KEPT = 64
 
+# The same for answers on disk: 28 reads, writes and purges under way in threads, its directory
+# and what its workers share.
+DISK_TIER_KEPT = 40
+
 # Where the machine does not tell: what Linux gave before anyone raised it.
 DESCRIPTORS, SOMAXCONN, WATCHES = 1024, 128, 8192
 TCP_WMEM = 4 * MIB

@@ -14,6 +14,7 @@ import msgspec
 from edgebox.config.schema import Config
 from edgebox.plan import assumptions
 from edgebox.plan.assumptions import Costs, Overrides
+from edgebox.plan.descriptors import Demand, demand
 from edgebox.plan.facts import DiskKind, Facts, Record
 from edgebox.plan.figures import Input
 from edgebox.plan.quantity import Unit, Value, size, written
@@ -50,7 +51,7 @@ class Basis(Record, frozen=True, kw_only=True):
     connection_size: int
     costs: Costs
     workers: int | None
-    sockets: int  # that a connection may need: 1, or 2 where it may be passed on upstream
+    demand: Demand
     given: tuple[Input, ...]
 
     @property
@@ -99,7 +100,7 @@ def settle(facts: Facts, config: Config, overrides: Overrides) -> Basis:
     tcp_mem = network.tcp_mem[2] * page if network.tcp_mem and page else None
     ports = network.port_range and max(0, network.port_range[1] - network.port_range[0] + 1)
     file_max = None if (limits.file_max or 0) >= UNLIMITED else limits.file_max
-    costs = overrides.costs or Costs()
+    costs, asked = overrides.costs or Costs(), demand(config)
     settled: tuple[tuple[str, Value, Unit, str], ...] = (
         ("µs a request", costs.request, "µs", costs.source),
         ("ns a byte", costs.byte, "ns", costs.source),
@@ -110,6 +111,7 @@ def settle(facts: Facts, config: Config, overrides: Overrides) -> Basis:
         ("tcp_mem", tcp_mem, "bytes", MACHINE),
         ("fs.file-max", file_max, "", MACHINE),
         ("local ports", ports, "", MACHINE),
+        ("connections upstream", asked.upstream or None, "", OPERATOR),
     )
     for given in settled:
         sources.cite(*given)
@@ -151,7 +153,7 @@ def settle(facts: Facts, config: Config, overrides: Overrides) -> Basis:
         ),
         costs=costs,
         workers=overrides.workers,
-        sockets=2 if any(route.upstream for site in config.site for route in site.route) else 1,
+        demand=asked,
         given=tuple(sources.given),
     )
 

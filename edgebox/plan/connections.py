@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 
 from edgebox.plan import assumptions
-from edgebox.plan.assumptions import DESCRIPTORS_KEPT, HELPER, SUPERVISOR, WORKER
+from edgebox.plan.assumptions import HELPER, SUPERVISOR, WORKER
 from edgebox.plan.basis import Basis
+from edgebox.plan.descriptors import fitting, taken
 from edgebox.plan.facts import Record
 from edgebox.plan.figures import Input, Number, Origin, Resource, chosen, whole
 from edgebox.plan.quantity import count, many, rate, seconds, significant, size
@@ -92,6 +93,7 @@ class Slots(Record, frozen=True, kw_only=True):
 
     memory: int | None
     descriptors: int
+    fitted: str  # how a worker's descriptors are shared out, as the end of a sum
     system: int | None
     link: int | None
     kept: int  # descriptors of a worker that are not for connections
@@ -101,12 +103,15 @@ class Slots(Record, frozen=True, kw_only=True):
 def slots(basis: Basis, shares: Shares | None, running: Number, kept_open: Number) -> Slots:
     """What memory, descriptors and the link allow."""
     count_of_workers = max(1, whole(running))
-    kept = min(DESCRIPTORS_KEPT, basis.descriptors // 4)
+    kept = min(basis.demand.kept, basis.descriptors // 4)
     files = math.ceil(whole(kept_open) / count_of_workers)
     slowest = basis.config.limits.send_rate
+    room = max(0, basis.descriptors - kept - files)
+    each, fitted = fitting(room, basis.demand, count_of_workers)
     return Slots(
         memory=None if shares is None else shares.connections // basis.connection_size,
-        descriptors=count_of_workers * (max(0, basis.descriptors - kept - files) // basis.sockets),
+        descriptors=count_of_workers * each,
+        fitted=fitted,
         system=None if basis.file_max is None else basis.file_max // 2,
         link=None if basis.goodput is None or not slowest else int(basis.goodput / slowest),
         kept=kept,
@@ -116,10 +121,9 @@ def slots(basis: Basis, shares: Shares | None, running: Number, kept_open: Numbe
 
 def connections(basis: Basis, shares: Shares | None, running: Number, allowed: Slots) -> Number:
     """The most connections at once."""
-    shared = f" ÷ {basis.sockets}, for some need one upstream" if basis.sockets > 1 else ""
     lines = [
         f"descriptors: {whole(running)} × ({basis.descriptors:,} − {allowed.kept} −"
-        f" {allowed.files:,} files){shared} = {allowed.descriptors:,}"
+        f" {allowed.files:,} files{allowed.fitted} = {allowed.descriptors:,}"
     ]
     if allowed.system is not None:
         lines.append(f"fs.file-max: {basis.file_max:,} ÷ 2 = {allowed.system:,}")
@@ -152,8 +156,8 @@ def connections(basis: Basis, shares: Shares | None, running: Number, allowed: S
         reason=f"limited by {limit}",
         sum="\n".join([*lines, f"the least of these = {value:,}"]),
         inputs=basis.cite("memory.available", "cgroup limit", "a connection",
-                          "descriptors a process", "fs.file-max", "nic.speed",
-                          "limits.send_rate"),
+                          "descriptors a process", "connections upstream", "fs.file-max",
+                          "nic.speed", "limits.send_rate"),
     )  # fmt: skip
     return chosen(planned, basis.config.limits.connections)
 
@@ -173,7 +177,7 @@ def dependents(
 ) -> tuple[Number, ...]:
     """What hangs on the number of connections and workers."""
     return (
-        _descriptors(basis, most, allowed),
+        _descriptors(basis, running, most, allowed),
         _backlog(basis),
         _send_buffer(basis, shares),
         _keep_alive(basis, running, most),
@@ -182,18 +186,19 @@ def dependents(
     )
 
 
-def _descriptors(basis: Basis, most: Number, allowed: Slots) -> Number:
+def _descriptors(basis: Basis, running: Number, most: Number, allowed: Slots) -> Number:
     """REUSEPORT spreads by hash, so that a worker may get more than its share: all of them."""
-    wanted = allowed.kept + allowed.files + whole(most) * basis.sockets
-    value = min(basis.descriptors, wanted)
+    number = whole(most)
+    others = taken(number, basis.demand, max(1, whole(running))) - number
+    value = min(basis.descriptors, allowed.kept + allowed.files + number + others)
     return Number(
         key="server.descriptors",
         value=value,
         reason="each worker raises its own soft limit to this, which needs no privilege",
         sum=f"min(hard limit {basis.descriptors:,}; {allowed.kept} + {allowed.files:,} files"
-        f" + {whole(most):,} connections{f' × {basis.sockets}' if basis.sockets > 1 else ''})"
+        f" + {number:,} connections{f' + {others:,} upstream and on disk' if others else ''})"
         f" = {value:,}",
-        inputs=basis.cite("descriptors a process"),
+        inputs=basis.cite("descriptors a process", "connections upstream"),
     )
 
 

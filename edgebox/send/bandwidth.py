@@ -72,9 +72,9 @@ class Budget:
         """So many have gone."""
         self._room -= octets
 
-    def due(self, now: float) -> float:
+    def due(self, now: float, catch_up: float = CATCH_UP) -> float:
         """The moment from which there is room: `now`, or later."""
-        room = self.room(now)
+        room = self.room(now, catch_up)
         return now if room > 0 else now + (1 - room) / self.rate
 
     @property
@@ -119,7 +119,7 @@ class Bandwidth:
         """Until the server owes less than OWED. A checkpoint only where it has to wait."""
         while self.server is not None:
             now = trio.current_time()
-            due = self.server.due(now) - OWED
+            due = self.server.due(now, OWED) - OWED  # what is missed is for the carrier to judge
             if due <= now:
                 return
             await trio.sleep_until(due)

@@ -39,14 +39,17 @@ from edgebox.send.writer import SendLimits, Sent
 LEFT = select.EPOLLERR | select.EPOLLHUP  # by the client: reported whether or not asked for
 LONG = 256 * 1024  # octets: no socket's buffer takes a file of this size whole
 PERIOD = 0.003  # seconds between two rounds of pushes, for a single transfer
-EACH = 0.000005  # and this more for every one: the more there are, the less each is in a hurry,
-SLOWEST = 0.007  # up to here
+EACH = 0.00002  # and this more for every one: the more there are, the less each is in a hurry,
+SLOWEST = 0.006  # up to here
 PACED = 0.001  # and this where the whole is limited and small answers have gone in the last
 BRISK = 200  # rounds: what is sent at once is a queue that the next one waits in, for long if
 BRISK_CATCH_UP = 0.004  # the link is hardly faster than the limit
-SLICE = 8  # pushes before requests get their turn: each is a call into the kernel
+HELD_CATCH_UP = 0.012  # and so much where nothing small waits behind it
+LATE = 2  # times as much as we come late by on average, on a machine that has no time for us
+SLICE = 16  # pushes before requests get their turn: each is a call into the kernel
 BITE = 18 * 1024  # octets a push: less takes more calls, more is more memory for each socket
-HELD_BITE, HELD_EACH, LARGEST_HELD = 12 * 1024, 40, 24 * 1024  # see `held_bite`
+HELD_BITE = 32 * 1024  # where the whole is limited: no queue adds to what a client costs, so that
+BRISK_BITE = 12 * 1024  # it may have more at a time; and less where small answers go between
 LARGEST_BITE = 1024 * 1024
 FIRST_BITES = 4 * 1024 * 1024  # octets of all: who is alone need not begin with a small one
 LARGEST_FIRST = 256 * 1024
@@ -54,7 +57,7 @@ UNSENT = 4  # a fourth of a bite may wait unsent when the next is pushed
 HURRY = 1.5  # rounds a bite: who takes it so fast waits for us, and gets twice as much at a
 LEISURE = 6  # time; who takes so long for it gets half of it
 ROUNDS = 1.5  # so many rounds' octets wait unsent at least, so that no socket runs dry,
-ROUNDS_OF_FEW = 3  # and twice that where it would leave a part of the link idle
+ROUNDS_OF_FEW = 6  # and four times that where it would leave a part of the link idle
 FEW = 32
 TCP_NOTSENT_LOWAT = 25  # linux/tcp.h; socket has no name for it before Python 3.12
 
@@ -96,6 +99,7 @@ class Carrier:
         self._bandwidth = limits.bandwidth
         self._admission = admission
         self._due = 0.0
+        self._late = 0.0  # seconds that a round begins after it was due, on average
         self._round = 0
         self._brisk = 0  # rounds that are yet to be short
         self._pushed = 0  # in this round, if it is not over
@@ -117,6 +121,8 @@ class Carrier:
         transfer.bite = min(LARGEST_FIRST, max(BITE, FIRST_BITES // (1 + len(self.transfers))))
         transfer.deadline = now + self._limits.window
         transfer.budgets = self._bandwidth.budgets(conn)
+        if not self.transfers:
+            self._due = max(self._due, now)  # nobody was kept waiting until now
         self.transfers[sock.fileno()] = transfer
         self._epoll.register(sock.fileno(), select.EPOLLOUT)
         self._admission.carry()
@@ -133,8 +139,6 @@ class Carrier:
         """Seconds between two rounds."""
         if self._brisk:
             return PACED
-        if self._bandwidth.server is not None:
-            return PERIOD
         return min(SLOWEST, PERIOD + EACH * len(self.transfers))
 
     async def run(
@@ -195,6 +199,7 @@ class Carrier:
 
     def _begin_round(self, now: float) -> None:
         self._round += 1
+        self._late += (now - self._due - self._late) / 8
         if self._bandwidth.passing:
             self._bandwidth.passing, self._brisk = False, BRISK
         elif self._brisk:
@@ -213,11 +218,11 @@ class Carrier:
             ready = self._epoll.poll(0, SLICE)
             self._push_ready(ready, LARGEST_BITE, now)
             return len(ready)
-        room = int(server.room(now, BRISK_CATCH_UP if self._brisk else bandwidth.CATCH_UP))
+        room = int(server.room(now, catch_up(self._late, self._brisk > 0)))
         if room > 0 and self.transfers:
             # Even parts, but pieces that are worth a call.
             count = len(self.transfers)
-            bite = max(min(held_bite(count), server.piece), room // count)
+            bite = max(min(self._held_bite(), server.piece), room // count)
             ready = self._epoll.poll(0, min(SLICE, 1 + room // bite))
             server.spend(self._push_ready(ready, bite, now))
             return len(ready)
@@ -305,7 +310,7 @@ class Carrier:
             bite = min(bite, bandwidth.piece(transfer.budgets))
         count = len(self.transfers)
         if server is not None:  # the budget decides how much it gets a round
-            each, unsent = int(server.rate * self.period) // count, held_bite(count) // UNSENT
+            each, unsent = int(server.rate * self.period) // count, self._held_bite() // UNSENT
         unsent = max(unsent, int(each * (ROUNDS_OF_FEW if count <= FEW else ROUNDS)))
         transfer.bite = bite
         if unsent != transfer.unsent:
@@ -359,16 +364,21 @@ class Carrier:
         self._admission.set_down()
         transfer.on_end(outcome, transfer.offset - transfer.start)
 
+    def _held_bite(self) -> int:
+        """Octets a push where the whole is limited."""
+        return BRISK_BITE if self._brisk else HELD_BITE
+
     def statistics(self) -> dict[str, int]:
         return {"transfers": len(self.transfers)} | self._bandwidth.statistics()
 
 
-def held_bite(count: int) -> int:
-    """Octets a push where the whole is limited, so that no queue adds to what a client costs.
+def catch_up(late: float, brisk: bool) -> float:
+    """Seconds of the server's rate that may go at once, for who is late by so many on average.
 
-    Of a thousand clients few have something waiting at any moment: they may have larger ones.
+    Little, since it becomes a queue; but who is often late would send less than he may.
     """
-    return min(LARGEST_HELD, max(HELD_BITE, count * HELD_EACH))
+    least = BRISK_CATCH_UP if brisk else HELD_CATCH_UP
+    return min(bandwidth.OWED, max(least, LATE * late))
 
 
 def _bound_unsent(sock: socket.SocketType, octets: int) -> None:

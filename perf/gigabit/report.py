@@ -15,10 +15,10 @@ from perf.gigabit.network import RATE
 from perf.gigabit.objects import CONNECTIONS, FULL, Probe
 from perf.gigabit.results import Outcome, Phase, Verdict, verdicts
 from perf.gigabit.sample import Second
-from perf.gigabit.servers import BELOW
+from perf.gigabit.servers import BELOW, LINK
 from perf.report import fenced, folded, table
 
-METHOD = """\
+METHOD = f"""\
 A French test of static gigabit serving, done again: one sparse file of 10 GB, downloaded by
 crowds of clients at once, with a rest between. Server and clients are in two network namespaces
 joined by a veth pair; the server's end is shaped to a gigabit. The servers take their turns in one
@@ -33,16 +33,21 @@ namespace, which has none of the clients'; the memory in use on the whole system
 included and page cache apart. A connection's memory is the server's beyond what it held before
 its first client, plus its socket's. Pages that sendfile lends to a socket from the page
 cache count as the socket's, although they are no copies. kB are 1000 octets.
+
+edgebox takes two turns. As `edgebox` it has `limits.server_rate = "{LINK}"`, a little less than
+the link carries: `edgebox plan` advises to set it so where it knows the link's speed. As
+`edgebox-default` it has no such limit, and neither have the others. For small objects and the
+page, edgebox has none either.
 """
 
 
 MECHANISM = f"""\
 One kept connection asks for {SIZE:,} octets every {1e3 * PAUSE:.0f} ms, first alone, then while
-{CLIENTS} clients download. edgebox sends within `limits.server_rate`, here {BELOW}, a little less
+{CLIENTS} clients download. `edgebox` sends within `limits.server_rate`, here {BELOW}, some less
 than the link carries: what is long waits for its turn in edgebox, in pieces, with
 TCP_NOTSENT_LOWAT keeping each connection's share of the kernel's buffers small; what is short
-goes at once and finds the shaper's queue all but empty. The others fill that queue, which is
-first in, first out.
+goes at once and finds the shaper's queue all but empty. The others, `edgebox-default` among
+them, fill that queue, which is first in, first out.
 """
 
 

@@ -14,6 +14,7 @@ from statistics import fmean, median
 from perf.gigabit.mixed import CLIENTS, SIZE, Latency
 from perf.gigabit.objects import FULL, Probe
 from perf.gigabit.sample import Second
+from perf.gigabit.servers import DEFAULT
 from perf.targets import SUBJECT
 
 PEER = "nginx"
@@ -148,18 +149,24 @@ class Verdict:
 def verdicts(outcomes: Mapping[str, Outcome]) -> list[Verdict]:
     """Everything that is wanted, in the order in which it is told."""
     own, peer = outcomes.get(SUBJECT), outcomes.get(PEER)
-    if own is None:
-        return []
-    others = peer.phases if peer is not None else {}
+    found: list[Verdict] = []
+    for name in (SUBJECT, DEFAULT):
+        if name in outcomes:
+            found += course_verdicts(name, outcomes[name], peer.phases if peer else {})
+    if own is not None and own.alone is not None and own.beside is not None:
+        found.append(_beside_bulk(own.alone, own.beside))
+    if own is not None and own.page_looked_at is not None:
+        found += page_verdicts(own.page_looked_at, peer.page_looked_at if peer else None)
+    return found
+
+
+def course_verdicts(name: str, own: Outcome, others: Mapping[int, Phase]) -> list[Verdict]:
+    """Every crowd of one course, against the same of the peer."""
     found: list[Verdict] = []
     for clients, it in own.phases.items():
-        found += phase_verdicts(f"{clients:,} clients", it, others.get(clients))
+        found += phase_verdicts(f"{name}, {clients:,} clients", it, others.get(clients))
     if own.crowds:
-        found.append(_memory_back(own))
-    if own.alone is not None and own.beside is not None:
-        found.append(_beside_bulk(own.alone, own.beside))
-    if own.page_looked_at is not None:
-        found += page_verdicts(own.page_looked_at, peer.page_looked_at if peer else None)
+        found.append(_memory_back(name, own))
     return found
 
 
@@ -204,8 +211,11 @@ def page_verdicts(own: Probe, peer: Probe | None) -> list[Verdict]:
     ]
 
 
-def _memory_back(own: Outcome) -> Verdict:
-    what, wanted = "after the last rest", f"memory ≤ {MEMORY_BACK:.2f} × that before the load"
+def _memory_back(name: str, own: Outcome) -> Verdict:
+    what, wanted = (
+        f"{name}, after the last rest",
+        f"memory ≤ {MEMORY_BACK:.2f} × that before the load",
+    )
     if not own.base or own.left is None:
         return Verdict(what, wanted, "not measured", None)
     ratio = own.left / own.base

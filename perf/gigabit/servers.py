@@ -5,6 +5,9 @@ as its own documentation has it for large files and many clients. Slow readers a
 since ten thousand clients of a gigabit get 11 kB a second each, and some wait long for their
 turn. With `looks`, each request has its file looked at anew: one stat a request.
 
+edgebox takes two turns: once with `limits.server_rate` a little below what the link carries, as
+`edgebox plan` advises where it knows the link, and once, as edgebox-default, without.
+
 Pure. They listen on every address of their namespace, which has the wire's and a loopback.
 """
 
@@ -18,12 +21,13 @@ from perf.targets import SUBJECT
 
 PORT = 8080  # in a namespace of its own, where nobody else listens
 PATIENCE = 600  # seconds that a client may take to read anything, or to ask again
-NAMES = (SUBJECT, "nginx", "lighttpd")
+DEFAULT = f"{SUBJECT}-default"  # without limits.server_rate
+NAMES = (SUBJECT, DEFAULT, "nginx", "lighttpd")
 
 
 # What a gigabit of Ethernet carries of TCP's payload is 119.6 MB/s: 1448 octets of the 1514 of a
 # segment that the shaper counts. A little less, and the queue of the full link is edgebox's.
-LINK = "119.3 MB/s"
+LINK = "118.7 MB/s"
 FREE = "0 B/s"  # no limit: for small objects, which wait for nobody
 BELOW = "116 MB/s"  # so that a queue that did form in the shaper is soon gone
 
@@ -123,15 +127,18 @@ mimetype.assign = ( ".html" => "text/html" )
 def lineup(looks: bool = False, rate: str = LINK) -> tuple[Peer, ...]:
     """The servers in the order of their turns; edgebox as it would be started by anybody.
 
-    `rate`: what edgebox may send; the others leave that to the link.
+    `rate`: what edgebox may send; all others leave that to the link.
     """
     return (
-        Peer(
-            SUBJECT,
-            sys.executable,
-            partial(_edgebox, looks=looks, rate=rate),
-            lambda s, tool: [tool, "-m", "edgebox", "serve", "-c", str(s.config)],
-            ("--version",),
+        *(
+            Peer(
+                name,
+                sys.executable,
+                partial(_edgebox, looks=looks, rate=limit),
+                lambda s, tool: [tool, "-m", "edgebox", "serve", "-c", str(s.config)],
+                ("--version",),
+            )
+            for name, limit in ((SUBJECT, rate), (DEFAULT, FREE))
         ),
         Peer(
             "nginx",

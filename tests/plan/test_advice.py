@@ -45,6 +45,19 @@ def test_the_send_buffer_line_removes_its_own_reason(box: Box, changed: Changed)
     assert about(then, "send buffer") is None
 
 
+def test_a_rate_just_below_the_link_is_advised_where_one_worker_has_all_of_it(box: Box) -> None:
+    facts = box("bare-metal-1g")
+    found = plan(facts, Config())
+    advice = about(found, "a full link")
+    assert advice is not None
+    assert advice.commands == ('edgebox.toml: [limits] server_rate = "117.1 MB/s"',)
+    assert 0.99 * (found.value("link.goodput") or 0) < 117_100_000 < 117_685_305
+    taken = Config(limits=Limits(server_rate=117_100_000))
+    assert about(plan(facts, taken), "a full link") is None
+    assert about(plan(box("ten-gigabit-8-queues"), Config()), "a full link") is None
+    assert about(plan(box("virtio-without-speed"), Config()), "a full link") is None
+
+
 def test_a_short_accept_queue_is_told_with_the_time_it_stands_for(box: Box) -> None:
     advice = about(plan(box("board-100m"), Config()), "accept queue")
     assert advice is not None

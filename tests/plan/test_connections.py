@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgebox.config.schema import Compression, Config, Limits, Route, Site
+from edgebox.config.schema import Cache, Compression, Config, Limits, Route, Site
+from edgebox.config.upstreams import Upstream
 from edgebox.plan.assumptions import Overrides
 from edgebox.plan.facts import Descriptors, Facts, Memory, Network, Processor
 from edgebox.plan.planner import plan
@@ -68,12 +69,28 @@ def test_a_measured_connection_counts_instead_of_the_estimate() -> None:
     assert measured // 2 == estimated
 
 
-def test_a_connection_that_may_be_passed_on_upstream_takes_two_descriptors() -> None:
+def test_a_connection_that_is_passed_on_and_stored_takes_three_descriptors() -> None:
     facts = Facts(memory=Memory(total=64 * GIB), descriptors=Descriptors(hard=1064))
     proxied = Config(site=(Site(route=(Route(upstream="http://127.0.0.1:3000"),)),))
     found = plan(facts, proxied)
-    assert found.value("limits.connections") == (1064 - 64 - 133) // 2
-    assert found.value("server.descriptors") == 64 + 133 + 2 * ((1064 - 64 - 133) // 2)
+    room = 1064 - 104 - 133
+    assert found.value("limits.connections") == room // 3
+    assert found.value("server.descriptors") == 104 + 133 + 3 * (room // 3)
+    assert (
+        "÷ 3: its socket, one upstream and a file on disk" in found.number("limits.connections").sum
+    )
+
+
+def test_upstreams_take_no_more_descriptors_than_they_may_have_connections() -> None:
+    facts = Facts(memory=Memory(total=64 * GIB), descriptors=Descriptors(hard=20_000))
+    few = Config(
+        cache=Cache(dir=""),
+        upstream={"app": Upstream(servers=("http://a", "http://b"), connections=50, keep_alive=5)},
+        site=(Site(route=(Route(upstream="app"), Route(path="/b", upstream="app"))),),
+    )
+    found = plan(facts, few)
+    assert found.value("limits.connections") == 20_000 - 64 - 2500 - 110
+    assert "− 110 upstream" in found.number("limits.connections").sum
 
 
 def test_whoever_is_one_too_many_gets_in_to_be_told_so() -> None:

@@ -37,6 +37,7 @@ def test_a_process_that_is_gone_holds_nothing() -> None:
     assert resident_of([child.pid]) == 0
 
 
+@pytest.mark.alone
 def test_what_waits_in_a_socket_is_the_kernel_s_memory() -> None:
     before = sockets()
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from edgebox.plan.facts import Facts
-from edgebox.plan.gather import Subject, gather, gather_in_child
+from edgebox.plan.gather import Subject, gather
 
 pytestmark = pytest.mark.slow
 
@@ -56,22 +54,3 @@ def test_root_and_cache_are_looked_at_and_the_root_is_counted(here: Facts) -> No
     assert [found.use for found in here.disks] == ["root", "cache"]
     (counted,) = here.content
     assert (counted.files, counted.directories, counted.size) == (1, 1, 5)
-
-
-def test_a_child_sees_the_same_machine_and_takes_its_memory_with_it() -> None:
-    found = gather_in_child(Subject(interface="lo"))
-    assert found.network.interface == "lo"
-    assert found.descriptors == gather(Subject(interface="lo")).descriptors
-    assert "pyroute2" not in _loaded_after("gather_in_child(Subject())")
-    assert "pyroute2" in _loaded_after("gather(Subject())")
-
-
-def test_a_child_that_takes_too_long_is_given_up() -> None:
-    with pytest.raises(subprocess.TimeoutExpired):
-        gather_in_child(Subject(), seconds=0.001)
-
-
-def _loaded_after(call: str) -> list[str]:
-    code = f"import sys; from edgebox.plan.gather import *; {call}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.split()

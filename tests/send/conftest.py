@@ -40,6 +40,12 @@ class Box:
     def transfers(self) -> int:
         return len(self.server.worker.service.carrier.transfers)
 
+    @property
+    def sent(self) -> int:
+        """Octets of files in what is on its way now."""
+        carried = self.server.worker.service.carrier.transfers.values()
+        return sum(transfer.offset - transfer.start for transfer in carried)
+
     def lines(self) -> list[bytes]:
         """The access log so far."""
         self.server.worker._sinks[0].flush()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from edgebox.send import carrier
+from edgebox.send import bandwidth, carrier
 from tests.send.conftest import Boxes
 from tests.wire import PATIENCE, Client, request
 
@@ -30,6 +30,12 @@ async def wait_for(condition: Callable[[], object]) -> None:
     with trio.fail_after(PATIENCE):
         while not condition():
             await trio.sleep(0.005)
+
+
+def test_who_is_in_time_catches_up_little_and_who_is_late_what_he_missed() -> None:
+    assert carrier.catch_up(0.0, True) < carrier.catch_up(0.0, False) <= bandwidth.CATCH_UP
+    assert carrier.catch_up(0.080, False) == carrier.catch_up(0.080, True) >= 0.080
+    assert carrier.catch_up(10.0, False) == bandwidth.OWED
 
 
 @pytest.mark.slow
@@ -225,7 +231,7 @@ async def test_octets_are_counted_and_logged_whole_or_not(boxes: Boxes) -> None:
         assert f'" 200 {len(box.body)} '.encode() in box.lines()[-1]
         async with box.connect(4096) as client:
             await client.send(request("/long.bin"))
-            await wait_for(lambda: box.transfers == 1)
+            await wait_for(lambda: box.sent)
         await wait_for(lambda: len([x for x in box.lines() if b"/long.bin" in x]) == 2)
         size = int(box.lines()[-1].partition(b'" 200 ')[2].split()[0])
         assert 0 < size < len(box.body)

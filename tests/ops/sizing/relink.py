@@ -15,7 +15,7 @@ from edgebox.config.schema import Config, Nic
 from edgebox.ops.sizing import live
 from edgebox.ops.sizing.live import Live
 from edgebox.ops.sizing.sizing import Sized, subject
-from edgebox.plan.gather import gather_in_child
+from edgebox.plan.gathering import gather_in_child
 
 CONFIG = Config(nic=Nic(interface="va"))
 

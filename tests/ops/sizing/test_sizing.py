@@ -19,7 +19,7 @@ from edgebox.config.upstreams import Upstream
 from edgebox.ops.sizing import sizing
 from edgebox.ops.sizing.sizing import share, size, subject, with_ours
 from edgebox.plan.facts import Descriptors, Facts, Memory, decode
-from edgebox.plan.gather import Gathering
+from edgebox.plan.gathering import Gathering
 
 BOXES = Path(__file__).parents[2] / "plan" / "boxes"
 BARE = decode((BOXES / "bare-metal-1g.json").read_bytes())

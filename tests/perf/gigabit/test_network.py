@@ -37,6 +37,7 @@ from perf.processes import alive, family
 ROOT = Path(__file__).parents[3]
 NAME = "edgebox-gigabit-test"
 
+pytestmark = pytest.mark.alone  # a gigabit takes what there is of the processors
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or any(shutil.which(tool) is None for tool in TOOLS),
     reason="network namespaces take root, ip and tc",

@@ -39,7 +39,7 @@ def run(outcomes: dict[str, Outcome]) -> report.Run:
 def test_verdicts_are_counted_and_said_plainly(run: report.Run) -> None:
     text = report.markdown(run)
     assert "Of 9: 9 reached, 0 not reached." in text
-    assert "| 10 clients | ≤ 24 kB a connection | 20.0 kB | reached |" in text
+    assert "| edgebox, 10 clients | ≤ 24 kB a connection | 20.0 kB | reached |" in text
 
 
 def test_crowds_objects_and_page_have_their_tables(run: report.Run) -> None:

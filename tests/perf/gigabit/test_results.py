@@ -105,6 +105,14 @@ def test_a_link_or_a_memory_that_moves_is_drift(outcomes: dict[str, Outcome]) ->
     assert [v.reached for v in found if v.wanted.startswith("no drift")] == [False]
 
 
+def test_edgebox_without_a_limit_is_held_to_the_same(outcomes: dict[str, Outcome]) -> None:
+    alone = verdicts(outcomes)
+    both = verdicts({**outcomes, "edgebox-default": outcomes["edgebox"]})
+    own = [v for v in both if v.what.startswith("edgebox-default, ")]
+    assert len(both) == len(alone) + len(own)
+    assert {v.wanted for v in own} == {v.wanted for v in alone if v.what.startswith("edgebox, ")}
+
+
 def test_without_nginx_what_is_held_against_it_is_not_measured(
     outcomes: dict[str, Outcome],
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perf.gigabit.servers import NAMES, PATIENCE, PORT, lineup
+from perf.gigabit.servers import FREE, LINK, NAMES, PATIENCE, PORT, lineup
 from perf.peers import Peer, Setting, find
 from perf.rows import Load
 
@@ -61,6 +61,17 @@ def test_edgebox_leaves_slow_readers_alone_and_looks_only_when_told(tmp_path: Pa
     assert looking["files"].pop("stat_cache") == "off"
     del plain["files"]["stat_cache"]
     assert looking == plain
+
+
+def test_edgebox_takes_a_turn_with_a_limit_on_what_it_sends_and_one_without(
+    tmp_path: Path,
+) -> None:
+    limited, free = (
+        tomllib.loads(config(PEERS[name], tmp_path)) for name in ("edgebox", "edgebox-default")
+    )
+    assert limited["limits"].pop("server_rate") == LINK
+    assert free["limits"].pop("server_rate") == FREE
+    assert limited == free
 
 
 def test_the_others_look_at_the_file_for_each_request_only_when_told(tmp_path: Path) -> None:
