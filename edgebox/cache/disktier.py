@@ -15,6 +15,7 @@ from weakref import WeakSet
 from zlib import crc32
 
 import trio
+from msgspec.structs import replace
 
 from edgebox.cache.answer import Instant
 from edgebox.cache.disk import purge as disk_purge
@@ -40,6 +41,7 @@ GIVE_UP = 30.0  # seconds for which a task waits that holds octets, and no clien
 MOST_WAITING = 64  # answers that wait for a writer; more are not kept
 MOST_OPEN = 1024  # files that answers are sent from or written to
 LONGEST_NAME = 1900  # octets that the store can write down of what a purge names
+_ANYBODY = (b"",)
 
 _KINDS = {
     Scope.KEY: Kind.KEY,
@@ -68,15 +70,21 @@ class DiskTier:
     """Stored answers on disk, if it can be used; `clock` tells the time in the store's terms.
 
     `most_open`: files that are open for answers at once. Beyond that, only what is small enough
-    to be read at once is found, and nothing outgrows RAM.
+    to be read at once is found, and nothing outgrows RAM. `origin`: who answers for a key. What
+    is there of others, by another configuration or another box, is not found.
     """
 
     def __init__(
-        self, store: DiskStore, clock: Callable[[], Instant], most_open: int = MOST_OPEN
+        self,
+        store: DiskStore,
+        clock: Callable[[], Instant],
+        most_open: int = MOST_OPEN,
+        origin: Callable[[bytes], tuple[bytes, ...]] = lambda key: _ANYBODY,
     ) -> None:
         self._store = store
         self._clock = clock
         self._most_open = most_open
+        self._origin = origin
         self._open: WeakSet[OpenFile] = WeakSet()
         self._debts = Debts()
         self._hangs = False  # somebody waited in vain, and no thread came back since
@@ -123,7 +131,7 @@ class DiskTier:
         assert isinstance(overflow, Writing)
 
         def work() -> Outcome:
-            return self._disown(overflow.commit(key, entry, born), key, entry)
+            return self._disown(overflow.commit(key, self._sign(key, entry), born), key, entry)
 
         return await self._wait(self._writers, work, patience=GIVE_UP) is Outcome.STORED
 
@@ -142,7 +150,8 @@ class DiskTier:
         def work() -> None:
             nonlocal begun
             begun = True
-            kept = Outcome.BUSY if crowded else self._store.keep(key, entry, content, born)
+            signed = self._sign(key, entry)
+            kept = Outcome.BUSY if crowded else self._store.keep(key, signed, content, born)
             self._disown(kept, key, entry)
 
         await self._wait(self._writers, work, patience=GIVE_UP)
@@ -155,11 +164,11 @@ class DiskTier:
         """Give the octets of `old` another record. `keeps`: store them where they are not there."""
 
         def work() -> None:
-            filed = self._find_file(key, old)
+            filed, signed = self._find_file(key, old), self._sign(key, entry)
             if filed is not None:
-                self._store.renew(filed, entry, born)
+                self._store.renew(filed, signed, born)
             elif keeps and old.content is not None:
-                self._store.keep(key, entry, old.content, born)
+                self._store.keep(key, signed, old.content, born)
 
         await self._wait(self._writers, work)
 
@@ -204,11 +213,18 @@ class DiskTier:
         self._open = WeakSet(file for file in self._open if file.fileno() >= 0)
         return len(self._open) < self._most_open
 
+    def _sign(self, key: bytes, entry: StoredResponse) -> StoredResponse:
+        """The record as it is written: it tells whose answer it is."""
+        return replace(entry, origin=self._origin(key))
+
     def _keep(self, key: bytes, found: list[Filed]) -> list[Kept]:
         """The same as the shelf has it; a file that is needed is open for as long as that lives."""
         kept = []
+        ours = self._origin(key) if found else ()
         for filed in found:
-            hidden = self._debts.hides(key, filed.entry)
+            hidden = self._debts.hides(key, filed.entry) or not any(
+                each in ours for each in filed.entry.origin
+            )
             if filed.content is not None or hidden or not self._may_open():
                 filed.release()
                 if filed.content is not None and not hidden:

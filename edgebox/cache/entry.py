@@ -26,7 +26,8 @@ class StoredResponse(Struct, frozen=True, kw_only=True, array_like=True, tag="ed
 
     `fields` are as stored: no Content-Length, no Age, nothing of one hop; Date is there.
     `received_*` is when the head arrived, or when it was last renewed. `invalid`: to be
-    asked for before any use, whatever freshness says.
+    asked for before any use, whatever freshness says. `origin` is whose answer it is, in the
+    disk tier's terms; () in RAM, where all are of one configuration.
     """
 
     status: int
@@ -42,6 +43,7 @@ class StoredResponse(Struct, frozen=True, kw_only=True, array_like=True, tag="ed
     tags: tuple[bytes, ...] = ()
     groups: tuple[bytes, ...] = ()
     invalid: bool = False
+    origin: tuple[bytes, ...] = ()
 
     def age(self, now: Instant) -> float:
         """Seconds since the upstream made it or vouched for it (RFC 9111 §4.2.3)."""

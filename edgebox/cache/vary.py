@@ -16,6 +16,10 @@ from msgspec import Struct
 from edgebox.http.headers import Headers, split_list
 from edgebox.http.negotiate import acceptable, normalise
 
+# What names one request: each has another, most are given theirs only on their way to the app.
+# An answer that varies by it is for that request alone, as with `*`.
+_OF_ONE_REQUEST = frozenset((b"x-request-id", b"traceparent", b"tracestate"))
+
 Selecting = tuple[tuple[bytes, bytes | None], ...]
 
 _LANGUAGE = re.compile(
@@ -37,9 +41,10 @@ class Variant(Struct, frozen=True, array_like=True):
 
 
 def vary_names(headers: Headers) -> tuple[bytes, ...] | None:
-    """The fields that a response's Vary names, lower case, each once; None for `*`."""
-    names = headers.tokens(b"vary")
-    return None if b"*" in names else tuple(sorted(set(names)))
+    """The fields that a response's Vary names, lower case, each once; None for `*`, or for a
+    field that is another in each request."""
+    names = set(headers.tokens(b"vary"))
+    return None if b"*" in names or names & _OF_ONE_REQUEST else tuple(sorted(names))
 
 
 def describe_variant(asked: Headers, answered: Headers, codings: tuple[bytes, ...]) -> Variant:

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import shake_128
 from http.client import HTTPException
 from pathlib import Path
@@ -37,6 +37,8 @@ class App(CountingApp):
     Tags are what follows a "+" in the name. POST is answered with 204.
     """
 
+    salt = ""
+
     def __init__(self) -> None:
         super().__init__(Handler)
 
@@ -53,7 +55,7 @@ class Handler(QuietHandler):
         self.send_header("Surrogate-Key", self.path.partition("+")[2] or "none")
         self.send_header("Content-Length", str(size))
         self.end_headers()
-        self.wfile.write(body_of(self.path, size)[:size])
+        self.wfile.write(body_of(self.path + self.server.salt, size)[:size])
 
     def do_POST(self) -> None:
         self.send_response(204)
@@ -64,15 +66,32 @@ class Handler(QuietHandler):
             super().handle()
 
 
-@pytest.fixture
-def app() -> Iterator[App]:
-    app = App()
+@contextmanager
+def serving(app: App) -> Iterator[App]:
     thread = threading.Thread(target=app.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield app
     app.shutdown()
     thread.join()
     app.server_close()
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    with serving(App()) as app:
+        yield app
+
+
+class Another(App):
+    """What else may be behind the same names: other octets for the same paths."""
+
+    salt = "of another app"
+
+
+@pytest.fixture
+def another() -> Iterator[App]:
+    with serving(Another()) as app:
+        yield app
 
 
 def ask(box: Box, path: str, method: str = "GET", **headers: str) -> Reply:
@@ -237,3 +256,56 @@ def test_a_client_that_leaves_a_large_answer_leaves_no_descriptor(app: App, befo
             client.sendall(f"GET {path} HTTP/1.1\r\nHost: example.com\r\n\r\n".encode())
             assert client.recv(1000)
     wait_until(lambda: len(box.descriptors()) <= len(descriptors))
+
+
+@pytest.mark.parametrize("size", [1000, 2 * MIB])
+def test_boxes_that_share_a_directory_never_get_the_answers_of_each_others_apps(
+    app: App, another: App, start: Start, tmp_path: Path, size: int
+) -> None:
+    path, cache = f"/{size}/a", tmp_path / "cache"
+    one = start("--upstream", app.url)
+    assert ask(one, path).body == body_of(path, size)[:size]
+    wait_until(lambda: on_disk(cache) == 1)
+    other = start("--upstream", another.url)
+    for box, salt in ((other, another.salt), (one, app.salt)) * 2:
+        assert ask(box, path).body == body_of(path + salt, size)[:size]
+    stop(one)
+    stop(other)
+    for url, salt in ((app.url, app.salt), (another.url, another.salt)):
+        assert ask(start("--upstream", url), path).body == body_of(path + salt, size)[:size]
+
+
+def test_boxes_before_the_same_app_share_what_they_store(
+    app: App, start: Start, tmp_path: Path
+) -> None:
+    first, second = start("--upstream", app.url), start("--upstream", app.url)
+    ask(first, "/1000/a")
+    wait_until(lambda: on_disk(tmp_path / "cache") == 1)
+    assert is_hit(ask(second, "/1000/a"))
+    assert app.asked["/1000/a"] == 1
+
+
+def test_a_pool_keeps_its_answers_while_it_grows_and_loses_them_to_another(
+    app: App, another: App, before: Before, tmp_path: Path
+) -> None:
+    stop(seen_by(before(app.url), tmp_path))
+    grown = before(app.url, "http://127.0.0.1:9")
+    assert is_hit(ask(grown, "/1000/a"))
+    stop(grown)
+    moved = before(another.url)
+    reply = ask(moved, "/1000/a")
+    assert (is_hit(reply), another.asked["/1000/a"]) == (False, 1)
+    assert reply.body == body_of("/1000/a" + another.salt, 1000)[:1000]
+
+
+def test_another_host_field_is_another_page(app: App, before: Before, tmp_path: Path) -> None:
+    """The app may answer by it, whatever the client has asked for."""
+    stop(seen_by(before(app.url), tmp_path))
+    assert not is_hit(ask(before(app.url, route={"host": "upstream"}), "/1000/a"))
+
+
+def seen_by(box: Box, directory: Path) -> Box:
+    """The same box, with one answer on disk."""
+    ask(box, "/1000/a")
+    wait_until(lambda: on_disk(directory / "cache") == 1)
+    return box

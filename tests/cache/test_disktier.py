@@ -38,13 +38,14 @@ class Rig:
         self.directory = directory
         self.now = now
         self.warnings: list[str] = []
+        self.origin: tuple[bytes, ...] = (b"one", b"two")
         self.start()
 
     def start(self) -> None:
         settings = Settings(os.fsencode(self.directory), 1 << 24, content_size=1000)
         self.store = DiskStore(settings, lambda level, text: self.warnings.append(text))
         shelf = Shelf(WorkingSet(100_000, Ledger(100_000)), whole_keys=True)
-        self.disk = DiskTier(self.store, lambda: self.now)
+        self.disk = DiskTier(self.store, lambda: self.now, origin=lambda key: self.origin)
         self.tiers = Tiers(shelf, self.disk, lambda: None)
 
     def restart(self) -> None:
@@ -332,3 +333,42 @@ async def test_what_another_worker_has_renewed_is_found_before_the_app_is_asked(
     assert body_of(found) == body
     assert found.entry.received_steady == keep(HOUR, at=60).received_steady
     other.store.close()
+
+
+@pytest.mark.parametrize("body", [SMALL, LARGE])
+@pytest.mark.parametrize(
+    ("origin", "found"),
+    [
+        ((b"one", b"two", b"three"), True),
+        ((b"two",), True),
+        ((b"three", b"two"), True),
+        ((b"three",), False),
+        ((), False),
+    ],
+)
+async def test_what_is_there_is_of_use_while_one_of_its_servers_answers(
+    rig: Rig, keep: Keep, body: bytes, origin: tuple[bytes, ...], found: bool
+) -> None:
+    await rig.put(keep(HOUR), body)
+    rig.origin = origin
+    rig.restart()
+    assert await rig.bodies() == [body] * found
+
+
+async def test_whoever_stores_last_has_the_url(rig: Rig, keep: Keep) -> None:
+    await rig.put(keep(HOUR), SMALL)
+    rig.origin = (b"three",)
+    rig.restart()
+    await rig.put(keep(HOUR, at=1), SMALL[1:])
+    rig.restart()
+    assert await rig.bodies() == [SMALL[1:]]
+    rig.origin = (b"one",)
+    rig.restart()
+    assert await rig.bodies() == []
+
+
+async def test_what_nobody_answers_for_is_found_by_nobody(rig: Rig, keep: Keep) -> None:
+    rig.origin = ()
+    await rig.put(keep(HOUR), SMALL)
+    rig.restart()
+    assert await rig.bodies() == []

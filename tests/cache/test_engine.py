@@ -649,6 +649,43 @@ async def test_interim_answers_reach_who_asked_and_nobody_later() -> None:
         assert b"a.css" not in octets
 
 
+async def test_an_answer_for_one_request_by_its_name_is_nobody_elses() -> None:
+    """The app gets an X-Request-Id that no client has sent, and another each time."""
+
+    async def app(call: Call) -> None:
+        await call.answer(HOUR, "Vary: X-Request-Id", body=call.headers["x-request-id"].encode())
+
+    async with proxied(app) as (server, origin):
+        answers = [await server.get("/a") for _ in range(3)]
+        answers += [await server.get("/a", "X-Request-Id: mine") for _ in range(2)]
+        assert len({answer.body for answer in answers}) == 4
+        assert len(origin.calls) == 5
+        assert all("detail=vary-anything" in member(answer) for answer in answers)
+
+
+@pytest.mark.parametrize("warning", ['110 - "Response is Stale"', '299 - "Miscellaneous"', "?"])
+async def test_warnings_are_passed_on_and_mean_nothing(warning: str) -> None:
+    """RFC 9111 §5.5 has them obsolete: none decides, none is taken away, and none is made."""
+
+    async def app(call: Call) -> None:
+        status = 304 if "if-none-match" in call.headers else 200
+        if len(origin.calls) >= 3:  # a second attempt fails, too
+            await call.close()
+        else:
+            more = [f"Warning: {warning}"] if status == 200 else []
+            await call.answer("Cache-Control: max-age=9", 'ETag: "a"', *more, status=status)
+
+    async with proxied(app) as (server, origin):
+        answers = [await server.get("/a", 'Warning: 110 - "x"') for _ in range(2)]
+        age(server, 10)
+        answers.append(await server.get("/a"))
+        assert "fwd-status=304" in member(answers[-1])
+        age(server, 10)
+        answers.append(await server.get("/a"))
+        assert "detail=disconnected" in member(answers[-1])
+        assert [fields(answer, "warning") for answer in answers] == [[warning]] * 4
+
+
 async def test_nothing_is_asked_of_an_app_at_start_or_end() -> None:
     async with proxied(numbered) as (_, origin):
         pass

@@ -34,6 +34,8 @@ CODINGS = (b"br", b"zstd", b"gzip")
         (["Vary: , *"], None),
         (["Vary: ", "Vary: *"], None),
         (["Vary: a, *"], None),
+        (["Vary: Accept, X-Request-Id"], None),
+        (["Vary: traceparent"], None),
     ],
 )
 def test_vary_names_fields_or_everything(

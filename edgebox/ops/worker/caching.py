@@ -18,7 +18,6 @@ from edgebox.cache.purges import RecentPurges
 from edgebox.cache.shelf import Shelf
 from edgebox.cache.tiers import Tiers
 from edgebox.config.schema import Config, Route
-from edgebox.config.upstreams import Upstream
 from edgebox.epoch import Epoch
 from edgebox.files.entry import Docroot
 from edgebox.files.store import FileStore
@@ -30,9 +29,9 @@ from edgebox.handlers.rules import ProxyRules
 from edgebox.http.tracing import TracingRules
 from edgebox.memory.workingset import WorkingSet
 from edgebox.observe.error_log import ErrorLog
+from edgebox.ops.worker.origins import Origins, host_of, upstream_of
 from edgebox.ops.worker.policies import cache_rules, coding_rules, key_rules
 from edgebox.upstream.group import UpstreamGroup
-from edgebox.upstream.origin import parse_origin
 
 # Octets of an answer that is read from disk, checked and put into RAM at once, on the loop:
 # what is larger goes out from its file.
@@ -85,10 +84,7 @@ class Caching:
     def make_proxy(self, route: Route, store: FileStore) -> Proxy:
         """The handler of a route that an upstream answers; `store` has the files it may name."""
         cache = self._config.cache
-        host = None
-        if route.host == "upstream":
-            first = self._upstream(route.upstream).servers[0]
-            host = parse_origin(first if isinstance(first, str) else first.url).authority.encode()
+        host = host_of(self._config, route)
         assert cache.via is not None  # settled
         forward = ForwardRules(cache.via.encode(), parse_networks(cache.trusted_proxies), host=host)
         docroot = Docroot(os.fsencode(route.accel)) if route.accel else None
@@ -96,7 +92,7 @@ class Caching:
         log = self._config.log
         tracing = TracingRules(log.request_id, span=log.trace == "span")
         rules = ProxyRules(forward, self._policy(route), route.body_size, accel, tracing)
-        return Proxy(rules, self._group(route.upstream), self.engine, self._errors)
+        return Proxy(rules, self._group(route), self.engine, self._errors)
 
     def statistics(self) -> dict[str, object]:
         groups = {name: group.statistics() for name, group in self._groups.items()}
@@ -109,7 +105,7 @@ class Caching:
             return None
         # As many as for large files, beside those: an answer that is sent from disk needs one.
         open_files = max(self._config.files.open_files or 0, LEAST_OPEN)
-        return DiskTier(self._disk, self._now, open_files)
+        return DiskTier(self._disk, self._now, open_files, Origins(self._config))
 
     def _open_disk(self) -> DiskStore | None:
         """The store on disk; None where it is switched off, or no route has an upstream."""
@@ -132,14 +128,12 @@ class Caching:
             route.cache, SUPPLIED, coding_rules(self._config.compression),
         )  # fmt: skip
 
-    def _group(self, name: str) -> UpstreamGroup:
+    def _group(self, route: Route) -> UpstreamGroup:
+        name = route.upstream
         if name not in self._groups:
-            self._groups[name] = UpstreamGroup(name, self._upstream(name), self._errors)
+            upstream = upstream_of(self._config, route)
+            self._groups[name] = UpstreamGroup(name, upstream, self._errors)
         return self._groups[name]
-
-    def _upstream(self, name: str) -> Upstream:
-        """The upstream of that name; a URL stands for one with this one server."""
-        return self._config.upstream.get(name) or Upstream(servers=(name,))
 
     def _now(self) -> Instant:
         # The epoch's, as the lane reads it: a stamp taken between two turns would be read

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from edgebox.config.schema import Config, Route
+from edgebox.config.schema import Config, Route, Site
 from edgebox.config.upstreams import Upstream
 from edgebox.http.faults import Fault
 from edgebox.http.target import parse_host, parse_target
@@ -28,21 +28,16 @@ class Origins:
     """Built once from the configuration. Called with a primary key; () where none answers."""
 
     def __init__(self, config: Config) -> None:
-        self._sites = Router(
-            (
-                site.hosts,
-                [(route.path.encode(), _origin(config, route)) for route in site.route],
-            )
-            for site in config.site
-        )
+        self._sites = Router((site.hosts, _routes(config, site)) for site in config.site)
 
     def __call__(self, key: bytes) -> Origin:
-        target = parse_target(b"GET", key)
-        if isinstance(target, Fault) or target.authority is None:
+        authority, _, path = key.partition(b"://")[2].partition(b"/")
+        target = parse_target(b"GET", b"/" + path)
+        host = parse_host(authority) if authority else (b"", None)  # as HTTP/1.0 may have it
+        if isinstance(target, Fault) or isinstance(host, Fault):
             return ()
-        host = parse_host(target.authority)
-        routes = None if isinstance(host, Fault) else self._sites.pick(host[0])
-        return next((origin for path, origin in routes or () if is_below(target.path, path)), ())
+        routes = self._sites.pick(host[0]) or ()
+        return next((origin for prefix, origin in routes if is_below(target.path, prefix)), ())
 
 
 def upstream_of(config: Config, route: Route) -> Upstream:
@@ -56,6 +51,12 @@ def host_of(config: Config, route: Route) -> bytes | None:
         return None
     first = upstream_of(config, route).servers[0]
     return parse_origin(first if isinstance(first, str) else first.url).authority.encode()
+
+
+def _routes(config: Config, site: Site) -> list[tuple[bytes, Origin]]:
+    """The longest prefix first."""
+    routes = sorted(site.route, key=lambda route: len(route.path.encode()), reverse=True)
+    return [(route.path.encode(), _origin(config, route)) for route in routes]
 
 
 def _origin(config: Config, route: Route) -> Origin:
