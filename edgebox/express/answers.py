@@ -31,7 +31,7 @@ TOGETHER = 64 * 1024  # up to here head and body are kept, and sent, as one piec
 # What can change an answer, besides what some Vary names; all else in a head is only logged.
 DECIDING = frozenset(
     (
-        b"accept-encoding", b"cache-control", b"connection", b"host", b"if-match",
+        b"accept-encoding", b"cache-control", b"cdn-loop", b"connection", b"host", b"if-match",
         b"if-modified-since", b"if-none-match", b"if-range", b"if-unmodified-since", b"pragma",
         b"range", b"via",
     )
@@ -48,7 +48,8 @@ class Answers:
 
     `begun`: the request that was last made out and, not being answered here, is on its way to
     somebody who will; to be taken by whoever called `recall`. `logging`: the access log wants
-    its pieces, which are kept with answers and blocks; `telling`: it wants to be told of each.
+    its pieces, which are kept with answers and blocks, and with `logging_begun` for what was
+    `begun`, too; `telling`: it wants to be told of each.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Answers:
         self._recogniser = Recogniser(DECIDING, self._most_fields)
         self._cookies_are_noise = True
         self.begun: Begun | None = None
-        self.logging = self.telling = False
+        self.logging = self.logging_begun = self.telling = False
         self._follow_log()
         service.recorder.on_change(self._follow_log)
 
@@ -76,6 +77,8 @@ class Answers:
         Then a task must see to it, if it is not `begun`: where `peer` is given, the client's
         address, somebody may have been asked who answers later.
         """
+        if len(data) > self._service.rules.head.size:
+            return None
         line, _, block = data.partition(b"\r\n")
         known = self._memory.heads.get(block)
         again = known is not None
@@ -192,4 +195,5 @@ class Answers:
         """How answers are logged has changed: what is remembered has other pieces, or none."""
         recorder = self._service.recorder
         self.logging, self.telling = recorder.in_pieces, recorder.wants_entries
+        self.logging_begun = self.logging and not recorder.form.tells_asking
         self._memory.forget_heads()

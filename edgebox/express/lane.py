@@ -37,9 +37,10 @@ from edgebox.session.cycle import Gone, Service
 
 NOWAIT = socket.MSG_DONTWAIT
 READ_SIZE = 16 * 1024
-BATCH = 256  # events a poll
-ROUNDS = 16  # polls before other tasks get their turn
-LINGER = 0.001  # seconds; times ROUNDS, how late a file's change may be heard of
+BATCH = 64  # events a poll
+ROUNDS = 16  # polls before other tasks get their turn,
+TURN = 0.016  # or so many seconds, work included: other tasks hear of a file's change
+LINGER = 0.001  # seconds of waiting here, a poll
 GLANCE = 0.02  # seconds between two looks, while draining, whether anybody is idle still
 # What becomes of a connection: idle again, closed, in a task, or with its request upstream.
 STAYS, ENDS, LEAVES, WAITS = 0, 1, 2, 3
@@ -99,7 +100,7 @@ class Lane:
                 while True:
                     await self._wait_ready()
                     work = self._work_timed
-                    waited = 0.0
+                    until = perf_counter() + TURN
                     for _ in range(ROUNDS):
                         wait = self._carry_on()
                         ready = poll(wait, BATCH)
@@ -108,8 +109,7 @@ class Lane:
                             work = self._work
                         elif not carrier.transfers or self._in_hurry():
                             break
-                        waited += wait
-                        if waited > ROUNDS * LINGER:
+                        if perf_counter() > until:
                             break
         finally:
             for pending, _ in self._waiting.pop_all():
@@ -340,7 +340,7 @@ class Lane:
         if self._spend is not None:
             self._spend(sent)
         size = len(wire) - len(framed.head)
-        if self._answers.logging:
+        if self._answers.logging_begun:
             self._counters.answered(response.status, sent)
             piece = self._answers.piece(pending.line, response.status, size, sent, request, member)
             self._log((conn.log_peer, piece, pending.tail))

@@ -104,6 +104,11 @@ class Format(Protocol):
 
     @property
     def in_pieces(self) -> bool: ...
+    @property
+    def tells_asking(self) -> bool:
+        """Whether it tells of an answer what only those have that took time: what an upstream
+        was asked, when and as what. Then pieces will not do for these."""
+        ...
 
     def client(self, peer: bytes) -> bytes:
         """The piece that names the client; kept on the connection."""
@@ -126,6 +131,7 @@ class Combined:
     """The NCSA combined format, which every log reader knows."""
 
     in_pieces = True
+    tells_asking = False
 
     def client(self, peer: bytes) -> bytes:
         return peer

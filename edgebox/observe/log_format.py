@@ -137,6 +137,11 @@ VARIABLES: dict[str, Variable] = {
     "upstream_header_time": Variable(_ANSWER, lambda s: _seconds(s.entry.asked.head_seconds), True),
     "upstream_response_time": Variable(_ANSWER, lambda s: _seconds(s.entry.asked.seconds), True),
 }
+# What is not in the pieces of an answer that came from upstream.
+_OF_ASKING = frozenset((
+    "request_id", "request_time", "span_id", "trace_id", "upstream_addr", "upstream_header_time",
+    "upstream_response_time",
+))  # fmt: skip
 # Known when a form is compiled, and given then.
 CONSTANTS = ("hostname", "pid")
 FIELD_PREFIX = "http_"  # $http_user_agent: that field of the request
@@ -189,6 +194,7 @@ class Template:
         self._pieces = (_Text(), _Text(), _Text())
         self._whole = _Text()
         self.in_pieces = True
+        self.tells_asking = False
         wanted: set[bytes] = set()
         latest, start = Piece.CLIENT, 0
         for mark in _MARK.finditer(text):
@@ -199,6 +205,7 @@ class Template:
                 self._add_literal(constants.get(name, "$"), latest)
                 continue
             variable = _find(name)
+            self.tells_asking |= name in _OF_ASKING
             self.in_pieces &= latest <= variable.piece < Piece.REQUEST
             latest = variable.piece if self.in_pieces else latest
             wanted.update(variable.fields)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 
 import pytest
 
-from tests.box.conftest import ServeApp, Start, ask
+from tests.box.conftest import ServeApp, Start, ask, free_port
 
 pytestmark = pytest.mark.slow
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def test_three_boxes_on_one_machine_with_nothing_configured(
@@ -44,3 +37,15 @@ def test_a_box_that_is_its_own_upstream_is_found(start: Start, tmp_path: Path) -
     port = free_port()
     box = start("--upstream", f"http://127.0.0.1:{port}", "--listen", f"127.0.0.1:{port}")
     assert ask(box, "/").status == 508
+
+
+@pytest.mark.parametrize("field", ["Via", "CDN-Loop"])
+def test_a_circle_is_found_before_a_hot_answer_is(
+    field: str, start: Start, serve_app: ServeApp
+) -> None:
+    box = start("--upstream", serve_app("shop:app").url)
+    fields = json.loads(ask(box, "/whoami").body)["fields"]
+    ours = fields["Via"][0] if field == "Via" else fields["Cdn-Loop"][0]
+    for _ in range(3):  # the last comes from memory
+        assert ask(box, "/").status == 200
+    assert ask(box, "/", **{field.replace("-", "_"): ours}).status == 508
