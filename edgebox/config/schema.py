@@ -73,22 +73,33 @@ class Limits(Record, frozen=True, kw_only=True):
         Seconds, about("how long a connection may be idle between requests")
     ] = 30.0
     head_timeout: Annotated[
-        Seconds, about("for the whole head, first octet to last; not reset by each octet")
+        Timeout, about("for the whole head, first octet to last; not reset by each octet")
     ] = 10.0
     body_timeout: Annotated[
-        Seconds, about("grace before the minimum rate of a request body counts")
+        Timeout, about("grace before the minimum rate of a request body counts")
     ] = 20.0
     body_rate: Annotated[Rate, about("a request body slower than this gets 408")] = 1000
-    send_timeout: Annotated[Seconds, about("grace before the minimum sending rate counts")] = 20.0
+    send_timeout: Annotated[Timeout, about("grace before the minimum sending rate counts")] = 20.0
     send_rate: Annotated[Rate, about("slower readers are cut off; 0: any progress will do")] = 1000
     server_rate: Annotated[
-        Rate, about("most that goes out, all clients together; 0: no limit of ours")
+        Rate,
+        about("most that goes out, all clients together, but for WebSockets; 0: no limit of ours"),
     ] = 0
     connection_rate: Annotated[Rate, about("most that goes to one connection; 0: no limit")] = 0
-    client_rate: Annotated[Rate, about("most that goes to one client address; 0: no limit")] = 0
-    head_size: Annotated[Size, about("request head; 431 beyond")] = 16 * 1024
+    client_rate: Annotated[
+        Rate,
+        about(
+            "most that goes to one client address from each worker, but for WebSockets; 0: no limit"
+        ),
+    ] = 0
+    # Nobody could ask for anything with less.
+    head_size: Annotated[
+        int, Meta(extra={"unit": "size"}, ge=1024), about("request head; 431 beyond")
+    ] = 16 * 1024
     head_fields: Annotated[Positive, about("fields in a request head; 431 beyond")] = 100
-    target_length: Annotated[Size, about("the request target; 414 beyond")] = 8 * 1024
+    target_length: Annotated[
+        int, Meta(extra={"unit": "size"}, ge=64), about("the request target; 414 beyond")
+    ] = 8 * 1024
     body_discard: Annotated[
         Size, about("how much of an unwanted body is read off; the connection ends beyond")
     ] = 64 * 1024
@@ -290,7 +301,9 @@ class Site(Record, frozen=True, kw_only=True):
     symlinks: Annotated[
         Literal["within-root", "follow", "never"], about("which symbolic links are followed")
     ] = "within-root"
-    dotfiles: Annotated[bool, about("serve names that start with a dot")] = False
+    dotfiles: Annotated[
+        bool, about("serve names that start with a dot, beside those in /.well-known/")
+    ] = False
     error_pages: Annotated[
         dict[str, str], about('what to show for a status: "404" = "/404.html"')
     ] = field(default_factory=dict)

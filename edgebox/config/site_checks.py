@@ -81,12 +81,20 @@ def check_upstreams_named(sites: tuple[Site, ...], names: Collection[str]) -> It
                 yield path, f"there is no {header}{did_you_mean(name, names)}"
 
 
+# What can be wrong with a file. Whoever is refused before it is known what he asks for, or by
+# an upstream, gets no page of a site.
+WITH_PAGE = ("403", "404", "405", "406", "412", "416", "500", "501", "503")
+_THESE = ", ".join(WITH_PAGE)
+
+
 def _error_pages(site: Site, path: KeyPath) -> Iterator[Finding]:
     if site.error_pages and not site.root and site.is_proxied:
         yield path, "are files, but the site has no root"
     for status, page in site.error_pages.items():
         if not re.fullmatch("[45][0-9][0-9]", status):
             yield (*path, status), "is no error status, 400 to 599"
+        elif status not in WITH_PAGE:
+            yield (*path, status), f"is always told in our own words; a page can stand for {_THESE}"
         if not page.startswith("/") or not page.isprintable():
             yield (
                 (*path, status),

@@ -29,6 +29,14 @@ class Docroot(NamedTuple):
     sealed: bool = False
 
 
+def has_dotfile(path: bytes) -> bool:
+    """Whether a name on the way down `path` (starts with "/") begins with a dot.
+
+    /.well-known/ at the root does not count: what is there is for everybody (RFC 8615).
+    """
+    return b"/." in b"/" + path.removeprefix(b"/.well-known/")
+
+
 class Missing(Enum):
     """Why a path gives no file; the value is the status that says so."""
 

@@ -13,7 +13,7 @@ from urllib.parse import quote_from_bytes
 from msgspec.structs import replace
 
 from edgebox.config.schema import Site
-from edgebox.files.entry import Directory, FileEntry, Found, Missing
+from edgebox.files.entry import Directory, FileEntry, Found, Missing, has_dotfile
 from edgebox.files.store import Docroot, FileStore
 from edgebox.handlers import synthetic
 from edgebox.handlers.variants import Look, Selected, Source, Variants
@@ -93,7 +93,7 @@ class Static:
             known = request.method in UNSAFE
             return self._error(405 if known else 501, look, (synthetic.ALLOW,) if known else ())
         path = request.target.path
-        if not self._dotfiles and b"/." in path:
+        if not self._dotfiles and has_dotfile(path):
             return self._error(404, look)
         found = look(self._docroot, path)
         if isinstance(found, Directory):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from edgebox.listen.sockets import address_of, adopt, bind, bind_beside, close_listener
 
@@ -69,6 +70,17 @@ class Listeners:
         for sock in self:
             if sock not in others:
                 close_listener(sock)
+
+    def refuse(self) -> None:
+        """Have the kernel refuse who comes from now on, and reset who waits.
+
+        In all processes that have these sockets; so not with those that were given, which
+        another goes on with.
+        """
+        if not self.given:
+            for sock in self:
+                with suppress(OSError):  # ENOTCONN: it does not listen
+                    sock.shutdown(socket.SHUT_RDWR)
 
     def close(self, remove: bool) -> None:
         """Close all. `remove` the paths of Unix sockets too, unless another goes on with them."""

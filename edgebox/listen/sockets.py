@@ -128,6 +128,8 @@ def _set_options(sock: socket.socket) -> None:
 
 
 def _bind_unix(path: str, backlog: int) -> socket.socket:
+    if not path.startswith("/"):  # of none at all, the kernel would make up a name (unix(7))
+        raise ValueError("want an absolute path, as unix:/run/edgebox/http.sock")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with contextlib.suppress(FileNotFoundError):

@@ -27,7 +27,7 @@ def rich(tmp_path: Path) -> Config:
     ca.touch()
     return Config(
         server=Server(listen=("[::1]:0", "unix:/run/x"), name="", drain=0.00025),
-        limits=Limits(connections=5, linger=86400.0, send_rate=125_000, head_size=1),
+        limits=Limits(connections=5, linger=86400.0, send_rate=125_000, head_size=1025),
         files=Files(working_set=3 * 1024**3, stat_cache="off", open_files=0),
         compression=Compression(dir=f"{tmp_path}/c d", codings=(), types=("a/*",)),
         cache=Cache(name="box-1", dir="", largest=3, targets=(), trusted_proxies=("::/0",)),

@@ -49,6 +49,14 @@ def test_an_index_is_a_file_name(told: Told, name: str) -> None:
     assert "no file name" in told(Site(index=(name,)))["0"]
 
 
+def test_a_page_that_nobody_would_ever_see_is_a_mistake(told: Told) -> None:
+    for status in ("400", "414", "431", "502", "599"):
+        assert told(Site(error_pages={status: "/x"})) == {
+            status: "is always told in our own words; a page can stand for"
+            " 403, 404, 405, 406, 412, 416, 500, 501, 503"
+        }
+
+
 @pytest.mark.parametrize("status", ["200", "399", "600", "40", "4044", "x", "٤٠٤"])
 def test_only_errors_have_error_pages(told: Told, status: str) -> None:
     assert told(Site(error_pages={status: "/x"})) == {status: "is no error status, 400 to 599"}
@@ -61,7 +69,7 @@ def test_an_error_page_is_a_path_of_the_site(told: Told, page: str) -> None:
 
 def test_error_pages_headers_and_types_as_they_should_be_pass(told: Told) -> None:
     site = Site(
-        error_pages={"400": "/a", "599": "/b c.html"},
+        error_pages={"403": "/a", "503": "/b c.html"},
         headers={"X-Frame-Options": "DENY", "Cache-Control": "max-age=5, public", "X": ""},
         types={".x": "text/plain", ".tar.y": "application/x-y; charset=utf-8"},
     )

@@ -117,6 +117,19 @@ async def test_metrics_come_in_the_form_that_is_accepted(
     assert response.body.endswith(b"# EOF\n")
 
 
+async def test_no_worker_tells_less_than_another_told_before(
+    handler: StatusHandler, pages: Pages
+) -> None:
+    """Each is asked in turn by whoever scrapes, and a counter never goes back."""
+    await ask(handler, b"/box?json")  # looked in this second
+    pages.slot(0).publish({"requests": 7}, {}, b"{}")
+    other = StatusHandler(pages, Status(listen="x", path="/box"), at(0))
+    for each in (other, handler):
+        told = await ask(each, b"/metrics")
+        assert isinstance(told.body, bytes)
+        assert b"edgebox_requests_total{lane=\"task\"} 7\n" in told.body
+
+
 async def test_only_networks_that_are_listed_may_look(pages: Pages) -> None:
     handler = StatusHandler(pages, Status(listen="x", allow=("10.0.0.0/8",)), at(0))
     assert (await ask(handler, b"/", peer=b"10.1.2.3")).status == 200

@@ -59,3 +59,9 @@ def test_a_unix_socket_left_by_a_dead_process_is_taken_over(tmp_path: Path) -> N
 def test_brackets_and_empty_hosts() -> None:
     assert split_address("[::1]:80") == ("::1", 80)
     assert split_address(":80") == ("", 80)
+
+
+@pytest.mark.parametrize("address", ["unix:", "unix:relative", "unix:@abstract"])
+def test_a_unix_socket_without_an_absolute_path_is_refused(address: str) -> None:
+    with pytest.raises(ListenError, match="want an absolute path"):
+        bind(address, 16)

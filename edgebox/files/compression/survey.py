@@ -1,7 +1,7 @@
 """Which files of the configured sites get which variants: the worklist of `precompress`.
 
 Judges as the server does when it is asked for a file: type, size, sidecars, dotfiles and
-symlinks. Reads directories, never files; starts no process.
+symlinks. Reads directories, and nothing that is in a file; starts no process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from edgebox.files.compression.jobs import Job
 from edgebox.files.compression.variants import SIDECAR_SUFFIXES, Worth, worth_compressing
 from edgebox.files.compression.walk import Skip, walk
 from edgebox.files.entry import Docroot, Identity
+from edgebox.files.opener import Opened, open_file
 from edgebox.http.mime import content_type
 
 
@@ -61,9 +62,8 @@ def find_files(config: Config) -> Iterator[Eligible | Passed]:
 
 
 def _jobs(docroot: Docroot, path: bytes, identity: Identity, config: Compression) -> Iterator[Job]:
-    absolute = os.path.join(docroot.root, path)
     for coding in map(str.encode, config.codings):
-        if not (config.sidecars and _has_sidecar(absolute, coding, identity)):
+        if not (config.sidecars and _has_sidecar(docroot, path, coding, identity)):
             yield Job(
                 root=docroot.root,
                 path=b"/" + path,
@@ -73,10 +73,13 @@ def _jobs(docroot: Docroot, path: bytes, identity: Identity, config: Compression
             )
 
 
-def _has_sidecar(absolute: bytes, coding: bytes, identity: Identity) -> bool:
-    """Whether the server would send the sidecar: to the second, not older than its source."""
-    try:
-        facts = os.stat(absolute + SIDECAR_SUFFIXES[coding])
-    except OSError:
+def _has_sidecar(docroot: Docroot, path: bytes, coding: bytes, identity: Identity) -> bool:
+    """Whether the server would send the sidecar: a file that it may read, under its policy for
+    symlinks, not empty and, to the second, not older than its source."""
+    opened = open_file(docroot, b"/" + path + SIDECAR_SUFFIXES[coding], nowait=False)
+    if not isinstance(opened, Opened):
         return False
-    return int(facts.st_mtime) >= identity.mtime_ns // 1_000_000_000
+    os.close(opened.fd)
+    facts = opened.status
+    second = 1_000_000_000
+    return facts.st_size > 0 and facts.st_mtime_ns // second >= identity.mtime_ns // second

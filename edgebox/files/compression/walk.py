@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from edgebox.files.entry import Docroot, Identity
+from edgebox.files.entry import Docroot, Identity, has_dotfile
 
 
 class Skip(Enum):
@@ -56,7 +56,7 @@ def walk(docroot: Docroot, dotfiles: bool) -> Iterator[Seen]:
         below = []
         for name in names:
             path = os.path.join(directory, name)
-            if name.startswith(b".") and not dotfiles:
+            if not dotfiles and has_dotfile(b"/" + path + b"/"):
                 yield Seen(path, Skip.DOTFILE)
                 continue
             what = _look(docroot, real_root, path)

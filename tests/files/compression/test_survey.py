@@ -94,3 +94,15 @@ def test_every_site_is_looked_at_and_a_missing_root_is_an_error(
         os.fsencode(tmp_path / "missing") + b"/", "No such file or directory", error=True
     )
     assert isinstance(file, Eligible)
+
+
+def test_a_sidecar_that_the_server_would_not_send_makes_no_variant_needless(
+    docroot: Path, tmp_path: Path, survey: Survey
+) -> None:
+    (tmp_path / "outside").write_bytes(bytes(1000))
+    (docroot / "a.html").write_bytes(bytes(1000))
+    (docroot / "a.html.br").symlink_to(tmp_path / "outside")
+    (docroot / "a.html.zst").touch()  # a coder that was stopped leaves this
+    (docroot / "a.html.gz").mkdir()
+    assert survey()["a.html"] == ["br", "zstd", "gzip"]
+    assert survey(symlinks="follow")["a.html"] == ["zstd", "gzip"]

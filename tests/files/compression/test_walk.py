@@ -119,3 +119,10 @@ def test_a_root_that_is_not_there_is_an_error_not_an_empty_site(
 ) -> None:
     docroot.rmdir()
     assert isinstance(look()[""], FileNotFoundError)
+
+
+def test_what_is_well_known_is_no_dotfile(docroot: Path, look: Callable[..., Found]) -> None:
+    (docroot / ".well-known").mkdir()
+    (docroot / ".well-known" / "security.txt").touch()
+    (docroot / ".well-known" / ".x").touch()
+    assert look() == {".well-known/security.txt": "file", ".well-known/.x": Skip.DOTFILE}
