@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Where this is set (it is in many containers), each of the hundreds of servers that tests start
+# would compile the whole package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 settings.register_profile(
     "fast",
     max_examples=50,

@@ -96,9 +96,9 @@ def _percentages(percentiles: dict[str, float]) -> Iterator[str]:
 
 
 def percentages_csv(samples: Samples) -> str:
-    """-e: each percentage from 0 to 99 and the milliseconds that so many requests needed."""
+    """-e: each percentage from 0 to 100 and the milliseconds that so many requests needed."""
     ordered = sorted(samples.total)
-    rows = [f"{p},{1000 * percentile(ordered, p):.3f}" for p in range(100) if ordered]
+    rows = [f"{p},{1000 * percentile(ordered, p):.3f}" for p in range(101) if ordered]
     return "\n".join(["Percentage served,Time in ms", *rows, ""])
 
 

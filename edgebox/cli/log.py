@@ -89,4 +89,9 @@ def line(record: Told) -> str:
 
 
 def _point_at(query: str, problem: QueryError) -> str:
-    return f"{problem.problem}\n  {query}\n  {' ' * problem.position}^"
+    """The query on one line, and below it a mark at the character where it goes wrong."""
+    from rich.cells import cell_len  # a moment that only a mistake should pay
+
+    shown = "".join(" " if each.isspace() else each for each in query)
+    before = cell_len(shown[: problem.position])
+    return f"{problem.problem}\n  {printable(shown)}\n  {' ' * before}^"

@@ -49,8 +49,8 @@ def load_or_exit(explicit: Path | None) -> tuple[Config, str]:
         exit_with(error)
 
 
-def exit_with(error: ConfigError) -> NoReturn:
-    """Every problem on standard error, a line each; exit status 1."""
+def exit_with(error: ConfigError, status: int = 1) -> NoReturn:
+    """Every problem on standard error, a line each, and an end with `status`."""
     for problem in error.problems:
         click.echo(problem, err=True)
-    raise SystemExit(1)
+    raise SystemExit(status)

@@ -62,14 +62,14 @@ class Listing:
 def headline(told: Told) -> Text:
     """Which server this is."""
     supervisor = told.get("supervisor", {})
-    working = [worker for worker in told["workers"] if not worker["draining"]]
-    generation = max((worker["generation"] for worker in told["workers"]), default=0)
+    working = _serving(told)
     parts = [
         f"edgebox {told['version']}" + (f" on {told['host']}" if told.get("host") else ""),
         f"up {duration(told['uptime'])}",
         f"{len(working)} worker{'s' * (len(working) != 1)}",
-        f"generation {generation}",
     ]
+    if working:
+        parts.append(f"generation {max(worker['generation'] for worker in working)}")
     if addresses := supervisor.get("addresses"):
         parts.append(" ".join(addresses))
     return _line(" · ".join(parts), style="bold")
@@ -175,7 +175,7 @@ def _ram(told: Told) -> Text:
 
 def _troubles(told: Told) -> list[Text]:
     """Lines that are there only when something is wrong."""
-    found = []
+    found = [] if _serving(told) else ["nobody serves: see the error log, or reload"]
     for slot, silence in told.get("silent", {}).items():
         if silence > 3:
             found.append(f"worker {slot} has shown no sign of life for {silence:.0f} s")
@@ -186,6 +186,22 @@ def _troubles(told: Told) -> list[Text]:
     if lost := told["totals"].get("log_lines_dropped"):
         found.append(f"{lost} log lines were dropped since the start")
     return [_label("trouble").append(printable(text), style="red") for text in found]
+
+
+def _workers(told: Told) -> list[dict[str, Any]]:
+    """Each with its `state`: starting, serving, draining, ending, hanging."""
+    generations = told.get("supervisor", {}).get("generations", ())
+    stages = {each["slot"]: each["stage"] for g in generations for each in g["workers"]}
+
+    def state(row: dict[str, Any]) -> str:
+        stage = stages.get(row["slot"], "ready")
+        return "draining" if row["draining"] else "serving" if stage == "ready" else str(stage)
+
+    return [{**row, "state": state(row)} for row in told["workers"]]
+
+
+def _serving(told: Told) -> list[dict[str, Any]]:
+    return [worker for worker in _workers(told) if worker["state"] == "serving"]
 
 
 # --- tables -----------------------------------------------------------------------------------
@@ -213,7 +229,8 @@ LISTINGS = (
         "upstreams",
         lambda told: told["sheet"]["upstreams"],
         (
-            Column("pool", lambda row: row["pool"]),
+            # Of a URL in a route the pool has no name of its own.
+            Column("pool", lambda row: row["pool"] if row["pool"] != row["server"] else "-"),
             Column("server", lambda row: row["server"]),
             Column("standing", lambda row: row["standing"]),
             Column("active", lambda row: row["active"], count),
@@ -227,7 +244,7 @@ LISTINGS = (
     Listing(
         "w",
         "workers",
-        lambda told: told["workers"],
+        _workers,
         (
             Column("slot", lambda row: row["slot"], lambda slot: f"{slot}"),
             Column("process", lambda row: row["pid"], lambda pid: f"{pid}"),
@@ -237,7 +254,7 @@ LISTINGS = (
             Column("clients", lambda row: row["connections"], count),
             Column("RAM", lambda row: row["ram"], size),
             Column("late", lambda row: row["lag_ms"] / 1000, seconds),
-            Column("state", lambda row: "draining" if row["draining"] else "serving"),
+            Column("state", lambda row: row["state"]),
         ),
         4,
     ),

@@ -2,6 +2,10 @@
 
 A file that was found once is the one that is read from then on: were it gone at a reload or an
 upgrade, and the built-in defaults taken instead, all sites would be gone with it.
+
+Exit status 78 says that the configuration is to blame, and that another try would end alike: a
+service manager can leave it at that. 1 is everything else that keeps it from serving, an
+address in use for example.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from edgebox.config.schema import Config, Route
 from edgebox.config.upstream_checks import wrong_origin
 
 FILE = "EDGEBOX_CONFIG"  # tells a successor which file it is, see `ops/processes/successor`
+WRONG_CONFIG = 78  # EX_CONFIG of sysexits.h
 
 
 @click.command()
@@ -86,7 +91,7 @@ def serve(
     try:
         Supervisor(read, announce).run()
     except ConfigError as error:
-        exit_with(error)
+        exit_with(error, WRONG_CONFIG)
     except (StartError, *REASONS) as problem:
         click.echo(f"edgebox: {problem}", err=True)
         sys.exit(1)

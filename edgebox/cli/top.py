@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import sys
 import termios
 import time
 import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 import click
 
@@ -76,7 +79,17 @@ def _watch(server: _Server, told: Told, keyboard: _Keyboard, interval: float) ->
 
     console = Console(highlight=False)
     view, note, due = View(), "", time.monotonic() + interval
-    with Live(console=console, screen=True, auto_refresh=False) as live:
+    live = Live(console=console, screen=True, auto_refresh=False)
+
+    def pause() -> None:
+        """Give the terminal back until the shell's `fg`."""
+        live.stop()
+        keyboard.let_go()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        keyboard.take()
+        live.start(refresh=True)
+
+    with _orderly(pause), live:
         while not view.done:
             view = settle(view, told)
             size = console.size
@@ -123,20 +136,43 @@ class _Server:
         return self._client.ask("status")
 
 
+@contextmanager
+def _orderly(pause: Callable[[], None]) -> Iterator[None]:
+    """However it is told to end, the terminal is as it was: signals unwind what stands open."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    handlers = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT), end)
+    handlers[signal.SIGTSTP] = lambda number, frame: pause()
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 class _Keyboard:
     """Keys as they are pressed, without Enter; the terminal is as before at the end."""
 
     def __enter__(self) -> _Keyboard:
         self._fd = sys.stdin.fileno()
         self._before = termios.tcgetattr(self._fd)
-        tty.setcbreak(self._fd)
+        self.take()
         return self
+
+    def take(self) -> None:
+        tty.setcbreak(self._fd)
+
+    def let_go(self) -> None:
+        termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+        self.let_go()
 
     def wait(self, seconds: float) -> list[str]:
         """What was pressed within that time, at once when something was."""

@@ -15,6 +15,9 @@ from edgebox.cli.control import Told
 from edgebox.cli.panels import LISTINGS, Listing, headline, lines, ordered
 from edgebox.cli.words import cut
 
+LEAST = 7  # lines that a table gets of a screen that is too low for all: title, head, keys, rows
+WIDE = 100  # columns from which on there is room between them
+
 HELP = "u p w r e tables · s S sort · / filter · ↑ ↓ Enter detail · space hold · q quit"
 
 
@@ -102,6 +105,7 @@ def draw(view: View, told: Told, width: int, height: int, note: str = "") -> Ren
     """A whole screen. `note` is told in the last line, in place of the keys."""
     rows = _rows(view, told)
     upper: list[RenderableType] = [headline(told), *lines(told, width), Text()]
+    upper = upper[: max(1, height - LEAST)]  # of what stands above, the first lines tell most
     room = max(1, height - len(upper) - 3)
     body = _detail(view, rows) if view.detail and rows else _table(view, rows, room, width)
     return Group(*upper, _title(view, len(rows)), body, _footer(view, note, width))
@@ -128,7 +132,7 @@ def _table(view: View, rows: list[list[str]], room: int, width: int) -> Renderab
     if not rows:
         return Text("  nothing" + (" that has this in it" if view.wanted else ""), style="dim")
     first = max(0, view.row - room + 1)
-    table = Table(box=None, padding=(0, 2, 0, 0), width=width)
+    table = Table(box=None, padding=(0, 2 if width >= WIDE else 1, 0, 0), width=width)
     for number, column in enumerate(view.listing.columns):
         widest = number == _widest(rows)
         table.add_column(

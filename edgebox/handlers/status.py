@@ -107,8 +107,10 @@ class StatusHandler:
     def _tell_metrics(self, request: Request) -> Response:
         accepted = b",".join(request.headers.all(b"accept"))
         openly = b"openmetrics" in accepted or b"text/plain" not in accepted
-        histograms = self._pages.totals().histograms
-        text = render(self._look(), histograms, openly=openly)
+        # Looked at anew: another worker that was asked before may have looked later than we had,
+        # and a counter never goes back.
+        look = snapshot.take(self._pages, self._history, self._moment.wall, os.uname().nodename)
+        text = render(look, self._pages.totals().histograms, openly=openly)
         return _told(OPEN_METRICS if openly else PLAIN, text)
 
     async def _events(self) -> AsyncGenerator[bytes, None]:

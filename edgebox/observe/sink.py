@@ -39,7 +39,7 @@ class Target(Protocol):
         """The same without waiting, as the last that is done before `close`."""
         ...
 
-    def reopen(self) -> None: ...
+    def reopen(self) -> str: ...
     def close(self) -> None: ...
 
 
@@ -102,10 +102,9 @@ class Sink:
         self._held += len(batch)
         self._more.set()
 
-    def reopen(self) -> None:
-        """Open the path again (after rotation); the old file goes on if that fails."""
-        if self._target is not None:
-            self._target.reopen()
+    def reopen(self) -> str:
+        """Open the path again, after rotation. Why it cannot be: then the old file goes on."""
+        return self._target.reopen() if self._target is not None else ""
 
     async def run(self) -> None:
         """Write batches until cancelled."""
@@ -190,16 +189,17 @@ class FileTarget:
         os.set_blocking(self._fd, False)  # the process is ending: a stuck pipe loses
         return self.write(batch)
 
-    def reopen(self) -> None:
+    def reopen(self) -> str:
         if not self._path:
-            return
+            return ""
         try:
             fd = _open(self._path)
-        except OSError:
-            return
+        except OSError as error:
+            return f"{self._path}: {error.strerror}"
         # dup2 swaps under the writer thread's feet: it never sees a closed descriptor.
         os.dup2(fd, self._fd, inheritable=False)
         os.close(fd)
+        return ""
 
     def close(self) -> None:
         if self._path:

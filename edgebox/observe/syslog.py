@@ -138,8 +138,9 @@ class SyslogTarget:
             self._sock.settimeout(0)
         return self.write(batch)
 
-    def reopen(self) -> None:
+    def reopen(self) -> str:
         """There is no file that could have been moved away."""
+        return ""
 
     def close(self) -> None:
         if self._sock is not None:

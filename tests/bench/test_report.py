@@ -48,9 +48,9 @@ def test_a_run_without_an_answer_can_be_reported() -> None:
 
 def test_the_csv_has_each_percentage() -> None:
     lines = percentages_csv(measured()).splitlines()
-    assert len(lines) == 101
+    assert len(lines) == 102
     assert lines[1] == "0,100.000"
-    assert lines[100] == "99,300.000"
+    assert lines[101] == "100,300.000"
 
 
 def test_the_gnuplot_file_has_each_request_the_quickest_first() -> None:

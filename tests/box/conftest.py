@@ -6,6 +6,7 @@ import ctypes
 import http.client
 import json
 import os
+import random
 import re
 import resource
 import shutil
@@ -126,6 +127,18 @@ def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> No
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.01)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody has. Not one of those that the kernel gives to whoever asks
+    for any: what runs beside us would have it before we do."""
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ours = [port for port in range(10000, 65536) if not first <= port <= last]
+    for port in random.choices(ours or range(10000, 65536), k=100):
+        with socket.socket() as taken, suppress(OSError):
+            taken.bind(("127.0.0.1", port))
+            return port
+    pytest.fail("no port is free")
 
 
 Start = Callable[..., Box]

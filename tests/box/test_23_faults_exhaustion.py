@@ -120,6 +120,7 @@ def small_window(server: Server) -> Iterator[socket.socket]:
 
 
 @slow
+@pytest.mark.alone  # whoever reads has to be faster than who does not
 @pytest.mark.parametrize("target", ["/huge.bin", "/big.bin"])
 async def test_41_a_reader_that_stops_is_let_go(
     arena: Arena, root: Path, huge: Path, target: str

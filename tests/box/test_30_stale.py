@@ -24,7 +24,7 @@ import pytest
 
 from tests.box.conftest import Box, Start, running
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]  # a tenth of a second is at stake
 
 HEARD = 0.1
 BOUND = 2.0

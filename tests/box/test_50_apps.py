@@ -403,6 +403,7 @@ def test_an_app_that_is_away_is_told_and_comes_back_without_a_restart(
     wait_until(lambda: ask(box, "/me").status == 200)
 
 
+@pytest.mark.alone  # all but the faults has to come within half a second
 def test_faults_of_the_app_are_told_apart(
     before: Before, serve_app: ServeApp, tmp_path: Path
 ) -> None:

@@ -6,14 +6,12 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ import pytest
 
 from tests.box.apps.running import AppServer
 from tests.box.browser import Browser, browsing
-from tests.box.conftest import Box, ServeApp, Start, ask, need, wait_until
+from tests.box.conftest import Box, ServeApp, Start, ask, free_port, need, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -51,12 +49,6 @@ class Watched:
         for path in ("/", "/a.txt", "/nothing", "/big.bin", "/asset/look.css"):
             for _ in range(times):
                 ask(self.box, path)
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @pytest.fixture
@@ -253,6 +245,8 @@ def query(prometheus: str, expression: str) -> list[float]:
         with urllib.request.urlopen(asked, timeout=10) as told:
             return [float(each["value"][1]) for each in json.load(told)["data"]["result"]]
     except urllib.error.HTTPError as refused:
+        if refused.code == 503:  # it is still starting
+            raise OSError("not yet") from None
         raise AssertionError(f"{expression}: {refused.read().decode()}") from None
 
 

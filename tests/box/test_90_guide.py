@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,19 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.box.conftest import free_port
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guide.md"
 BLOCKS = re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
 SERVER, APP = "127.0.0.1:8080", "127.0.0.1:8000"  # as the page has them
 PATIENCE = 60
 
 pytestmark = pytest.mark.slow
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def wait_for(condition: str) -> str:

@@ -144,6 +144,42 @@ def test_a_query_that_is_none_is_pointed_at(served: Any) -> None:
     assert not served.heard
 
 
+WIDE = "\N{CJK UNIFIED IDEOGRAPH-65E5}"  # two columns
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        (f"host =\t{WIDE} and x = 1", f"  host = {WIDE} and x = 1\n{' ' * 16}^"),
+        ("status = 200\n and x = 1", f"  status = 200  and x = 1\n{' ' * 20}^"),
+    ],
+    ids=["wide characters and tabs", "several lines"],
+)
+def test_the_mark_stands_under_the_mistake_whatever_is_before_it(
+    served: Any, query: str, shown: str
+) -> None:
+    assert shown in served.run("log", "-q", query).output
+
+
+def test_who_is_starting_serves_nobody_yet(served: Any, told: Told) -> None:
+    stages = ["ready", "starting", "draining"]
+    workers = [{"slot": slot, "stage": stage} for slot, stage in enumerate(stages)]
+    generations = [{"generation": 2, "workers": workers}]
+    served.answers["status"] = told(supervisor={"generations": generations})
+    output = served.run("status").output
+    assert " 1 worker · generation 2 " in output
+    for stage in ("serving", "starting", "draining"):
+        assert stage in output
+    assert "nobody serves" not in output
+
+
+def test_a_box_where_nobody_serves_says_so(served: Any, told: Told) -> None:
+    served.answers["status"] = {**told(), "workers": []}
+    output = served.run("status").output
+    assert "0 workers · http" in output
+    assert "trouble   nobody serves: see the error log, or reload" in output
+
+
 def test_status_for_people(served: Any, told: Told) -> None:
     served.answers["status"] = told()
     result = served.run("status")

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import sys
 import termios
@@ -135,3 +136,31 @@ def test_without_a_terminal_it_says_what_there_is_for_programs(served: Any) -> N
     result = CliRunner().invoke(main, ["top", "--socket", str(served.place)])
     assert result.exit_code == 2
     assert "edgebox status --json" in result.output
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT])
+def test_a_signal_leaves_the_terminal_as_it_was(terminal: Terminal, number: signal.Signals) -> None:
+    before = termios.tcgetattr(terminal.fd)
+    terminal.wait_for("q quit")
+    os.kill(terminal.pid, number)
+    assert terminal.wait_end() == (0 if number == signal.SIGINT else 128 + number)
+    assert terminal.seen.rindex("\x1b[?1049l") > terminal.seen.rindex("\x1b[?1049h")
+    assert terminal.seen.rindex("\x1b[?25h") > terminal.seen.rindex("\x1b[?25l")
+    assert termios.tcgetattr(terminal.fd) == before
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_stopped_it_gives_the_terminal_back_until_it_goes_on(terminal: Terminal) -> None:
+    terminal.wait_for("q quit")
+    os.kill(terminal.pid, signal.SIGTSTP)
+    os.waitpid(terminal.pid, os.WUNTRACED)
+    while "\x1b[?1049l" not in terminal.seen:
+        assert terminal._read()
+    assert termios.tcgetattr(terminal.fd)[3] & termios.ECHO
+    terminal.press("")
+    os.kill(terminal.pid, signal.SIGCONT)
+    terminal.wait_for("q quit")
+    assert not termios.tcgetattr(terminal.fd)[3] & termios.ECHO
+    terminal.press("q")
+    assert terminal.wait_end() == 0

@@ -159,3 +159,21 @@ def test_what_a_terminal_sends_is_keys(sent: str, keys: list[str]) -> None:
 @given(st.text())
 def test_whatever_a_terminal_sends_is_keys_or_nothing(sent: str) -> None:
     assert all(key for key in keys_of(sent))
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 12), (20, 8)])
+@pytest.mark.parametrize("key", [listing.key for listing in LISTINGS])
+def test_rows_and_keys_are_seen_on_a_low_screen(
+    told: Told, key: str, width: int, height: int
+) -> None:
+    text = shown(after(key), told(), width, height).splitlines()
+    assert len(text) <= height
+    assert text[-1].startswith("u p w r e")
+    assert len(text) >= 5  # the headline, which table, its head, a row, the keys
+
+
+def test_a_narrow_terminal_has_every_column_of_workers_and_upstreams(told: Told) -> None:
+    for key, words in (("w", "generation requests* clients late state"), ("p", "answered failed")):
+        text = shown(after(key), told(), 80, 24)
+        assert all(word in text for word in words.split())
+        assert text.count("…") <= 1  # lines above may be cut

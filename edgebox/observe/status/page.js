@@ -217,7 +217,7 @@ function drawUpstreams({ sheet }) {
     node("span", { class: "more" }, `${each.pool}: ${count(each.answered)} answered, ${count(each.failed)} failed, ${each.active} busy and ${each.idle} idle connections${each.head_us ? `, ${seconds(each.head_us / 1e6)} to the head` : ""}`))));
 }
 function drawErrors({ sheet, time }) {
-  if (!sheet.errors.length) return fill("errors", node("li", {}, empty("None. All is well.")));
+  if (!sheet.errors.length) return fill("errors", node("li", {}, empty("None.")));
   fill("errors", ...sheet.errors.map(([at, level, text]) => node("li", {}, dot(level === "error" ? "bad" : "warn"),
     node("time", { datetime: new Date(at * 1000).toISOString(), title: new Date(at * 1000).toString() }, `${duration(Math.max(0, time - at), true)} ago`), node("p", {}, text))));
 }

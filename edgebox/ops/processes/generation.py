@@ -28,7 +28,9 @@ TERM = 5.0  # seconds that one may take to end when it is told to end at once
 SPARE = 3.0  # beyond server.drain, within which a worker cuts off by itself who takes longer
 LAST_WORDS = 1.0  # seconds for a hung worker to write down where it hangs
 LONGEST_BACKOFF = 8.0  # whom the kernel led to the socket of one who is not there waits so long
-SETTLED = 60.0  # seconds after which an end counts as a first one again
+# Seconds of service after which an end counts as a first one again. Short: one that dies every ten
+# seconds costs a start each time, but who waits for a backoff are clients.
+SETTLED = 10.0
 
 
 class NoSlot(Exception):
@@ -89,6 +91,11 @@ class Generation:
                 yield place.process
 
     @property
+    def accepts(self) -> bool:
+        """Whether somebody may still take in who waits to be accepted."""
+        return any(process.accepts for process in self.processes)
+
+    @property
     def gone(self) -> bool:
         """Whether no process is left."""
         return not any(True for _ in self.processes)
@@ -99,12 +106,12 @@ class Generation:
             self._places.append(_Place())
             self._launch(number, now)
 
-    def heard_ready(self, slot: int) -> None:
-        """A worker serves."""
+    def heard_ready(self, slot: int, now: float) -> None:
+        """A worker serves. That is a sign of life, too: its first beat is yet to come."""
         process = self._find(slot)
         if process is None or process.stage is not Stage.STARTING:
             return
-        process.stage, process.overdue_at = Stage.READY, math.inf
+        process.stage, process.overdue_at, process.heard = Stage.READY, math.inf, now
         if process.reopen:
             process.signal(signal.SIGUSR1)
         if not self.risen:
@@ -118,6 +125,12 @@ class Generation:
         process = self._find(slot)
         if process is not None:
             process.failure = why
+
+    def heard_draining(self, slot: int) -> None:
+        """A worker has taken in who waited at its sockets, and accepts nobody more."""
+        process = self._find(slot)
+        if process is not None:
+            process.accepts = False
 
     def reap(self, now: float) -> None:
         """See to processes that have ended."""
@@ -233,7 +246,7 @@ class Generation:
         if not self.risen:
             self.failure = self.failure or process.failure or f"a worker has ended ({how})"
             return
-        if now - process.started > SETTLED:
+        if process.heard and now - process.heard > SETTLED:
             place.failures = 0
         self._note_failure(place, how, now)
 
@@ -267,9 +280,9 @@ class Generation:
         return self.brief.config.server.hang
 
     def _silence(self, process: Process, now: float) -> float:
-        """Seconds since its last beat."""
+        """Seconds since its last sign of life."""
         reading = self.means.pages.slot(process.slot).read()
-        return now - max(reading.beat if reading else 0.0, process.started)
+        return now - max(reading.beat if reading else 0.0, process.started, process.heard)
 
     def _check_pulse(self, process: Process, now: float) -> None:
         silence = self._silence(process, now)

@@ -56,6 +56,12 @@ def enter_chroot(path: str) -> None:
         raise PrivilegeError(f"server.chroot: {path}: {problem.strerror}") from problem
 
 
+def need_proc(path: str) -> None:
+    """Raises PrivilegeError where the chroot at `path`, which we are in, has no proc(5)."""
+    if not os.path.isdir("/proc/self/fd"):
+        raise PrivilegeError(f"server.chroot: {path} has no /proc: mount -t proc proc {path}/proc")
+
+
 def become(identity: Identity) -> None:
     """Be `identity` and nobody else, for good. Raises PrivilegeError."""
     if os.geteuid() == identity.user != 0:

@@ -44,7 +44,9 @@ class Process:
     started: float
     overdue_at: float
     stage: Stage = Stage.STARTING
+    heard: float = 0.0  # when it said that it serves
     failure: str = ""  # what it said could not be done
+    accepts: bool = True  # connections, or will: until it says that it drains
     reopen: bool = False  # its logs, as soon as it is ready: it may have opened the old ones
 
     @property

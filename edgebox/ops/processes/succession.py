@@ -69,10 +69,12 @@ class Succession:
         self.current: Generation | None = None
         self.rise: Rise | None = None
         self._leaving: list[Generation] = []
+        self._retiring = False
         self.risen: Callable[[Rise], None] = lambda rise: None
         self.failed: Callable[[Rise], None] = lambda rise: None
         wires.events["ready"] = self._heard_ready
         wires.events["failed"] = self._heard_failed
+        wires.events["draining"] = self._heard_draining
 
     def begin(self, told: list[Told]) -> None:
         """Start the next generation; none may be rising. Raises one of REASONS."""
@@ -103,6 +105,10 @@ class Succession:
             self._fail(rise, now)
         elif rise is not None and rise.generation.risen:
             self._take_over(rise, now)
+        if self._retiring and not any(generation.accepts for generation in self):
+            self._retiring = False
+            self.listeners.refuse()
+            self._status.refuse()
 
     def tick(self, now: float, grace: bool) -> None:
         """Look at the clock and for heartbeats. Once a second."""
@@ -122,8 +128,14 @@ class Succession:
         for generation in self:
             how(generation, now)
 
+    def retire(self) -> None:
+        """Have all go when they have answered, with nobody to follow: who comes from now on is
+        refused, as soon as those are taken in who wait."""
+        self._retiring = True
+        self.end(Generation.drain)
+
     def rest(self) -> None:
-        """Let who serves go, with nobody to follow."""
+        """Let who serves go; who comes waits in the sockets for a reload."""
         self.end(Generation.drain)
 
     def reopen(self) -> None:
@@ -200,11 +212,15 @@ class Succession:
 
     def _heard_ready(self, slot: int, message: dict[str, Any]) -> None:
         for generation in self:
-            generation.heard_ready(slot)
+            generation.heard_ready(slot, time.monotonic())
 
     def _heard_failed(self, slot: int, message: dict[str, Any]) -> None:
         for generation in self:
             generation.heard_failed(slot, str(message.get("error")))
+
+    def _heard_draining(self, slot: int, message: dict[str, Any]) -> None:
+        for generation in self:
+            generation.heard_draining(slot)
 
     def _hot_paths(self, place: int) -> int:
         while len(self._warm) <= place:

@@ -159,12 +159,12 @@ class Supervisor:
         self._log.reopen()
 
     def drain(self) -> None:
-        """Answer what is in hand, then end."""
-        self._end(Generation.drain)
+        """Answer what is in hand, then end. A successor has the sockets, if there is one."""
+        self._end(self._generations.rest if self._handed_over else self._generations.retire)
 
     def stop(self) -> None:
         """End at once."""
-        self._end(Generation.stop)
+        self._end(lambda: self._generations.end(Generation.stop))
 
     def facts(self) -> dict[str, object]:
         """What runs, for operators' tools."""
@@ -177,8 +177,11 @@ class Supervisor:
 
     def _rest(self) -> None:
         """Let the workers go, and keep the sockets: a reload has them served again."""
-        if self._generations.rise is None:
-            self._generations.rest()
+        if self._generations.rise is not None:
+            self._log("warning", "SIGWINCH came during a start or a reload: nobody was let go")
+            return
+        self._log("warning", "nobody serves: workers were let go by SIGWINCH, until a reload")
+        self._generations.rest()
 
     # --- reloads -----------------------------------------------------------------------------
 
@@ -262,7 +265,7 @@ class Supervisor:
             self._notifier.feed()
             self._fed_at = now
 
-    def _end(self, how: Callable[[Generation, float], None]) -> None:
+    def _end(self, how: Callable[[], None]) -> None:
         self._notifier.stopping()
         self._ending = True
         if self._successor is not None and not self._handed_over:
@@ -270,7 +273,7 @@ class Supervisor:
         wanted, self._wanted = self._wanted, []
         for told in wanted:
             told("the server is ending")
-        self._generations.end(how)
+        how()
 
     def _close(self) -> None:
         if self._live is not None:

@@ -180,11 +180,12 @@ class Worker:
 
             def drain() -> None:
                 if not self.service.draining:
-                    wire.send_nowait({"event": "draining"})
                     if onlookers is not None:
                         onlookers.drain()
                     warm.leave(post.warm, self.store.hottest(warm.COUNT))
                     self._accept_no_more()
+                    # Now: the supervisor may have the sockets refuse who comes later.
+                    wire.send_nowait({"event": "draining"})
                     nursery.start_soon(self._end_when_answered, nursery.cancel_scope)
 
             def drain_alone() -> None:
@@ -269,7 +270,9 @@ class Worker:
             async for number in signals:
                 if number == signal.SIGUSR1:
                     for sink in self._sinks:
-                        sink.reopen()
+                        if why := sink.reopen():
+                            text = f"{sink.name} log cannot be opened again, the old one goes on"
+                            self.errors("error", f"{text}: {why}")
                 elif number == signal.SIGQUIT:
                     drain()
                 else:
@@ -323,4 +326,5 @@ def run_worker(config: Config, listeners: Sequence[socket.socket], post: Post) -
         # What is here by now stays: the collector need not go through it again and again.
         gc.collect()
         gc.freeze()
+        gc.enable()
         trio.run(worker.run, listeners, post)

@@ -1,15 +1,25 @@
-"""The package, built once, and a Debian to install it on, booted once."""
+"""The package, built once, and a Debian to install it on, booted once: boots take their time."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.box.conftest import lack, need
-from tests.box.machine.debian import TOOLS, Debian, booted, build_package, make_bare_tree
+from tests.box.conftest import lack, need, wait_until
+from tests.box.machine.debian import (
+    START,
+    TOOLS,
+    Debian,
+    NoContainers,
+    booted,
+    build_package,
+    make_bare_tree,
+    make_newer,
+)
 
 
 @pytest.fixture(scope="session")
@@ -23,20 +33,41 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_package(tmp_path_factory.mktemp("package"))
 
 
-@pytest.fixture(scope="module")
-def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Debian]:
-    """A bare Debian, running."""
+@pytest.fixture(scope="session")
+def newer(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same package, but of version 9.9."""
+    return make_newer(package, tmp_path_factory.mktemp("newer"), "9.9")
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Debian]:
     if os.geteuid() != 0:
         lack("needs root, for a container")
     for tool, package in TOOLS.items():
         need(tool, package)
-    with booted(make_bare_tree(), tmp_path_factory.mktemp("machine")) as system:
+    with ExitStack() as stack:
+        try:
+            where = tmp_path_factory.mktemp("machine")
+            system = stack.enter_context(booted(make_bare_tree(), where))
+        except NoContainers as problem:
+            lack(f"needs containers: {problem}")
         yield system
 
 
-@pytest.fixture(scope="module")
-def installed(debian: Debian, package: Path) -> Debian:
-    """A Debian on which the package was installed."""
-    (debian.tree / "root" / "edgebox.deb").write_bytes(package.read_bytes())
-    debian.run("dpkg", "--install", "/root/edgebox.deb")
-    return debian
+@pytest.fixture
+def debian(machine: Debian) -> Debian:
+    """A bare Debian, running."""
+    if machine.has_package():
+        machine.run("dpkg", "--purge", "edgebox")
+    return machine
+
+
+@pytest.fixture
+def installed(machine: Debian, package: Path) -> Debian:
+    """A Debian on which the package was installed, and the service as it comes up by itself."""
+    if not machine.has_package():
+        machine.install(package)
+    machine.run("systemctl", "reset-failed", check=False)
+    machine.systemctl("start", "edgebox.service")
+    wait_until(lambda: machine.state() == "active", START)
+    return machine

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,11 +16,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from tests.box.conftest import children_of, wait_until
 
 PROJECT = Path(__file__).parents[3]
 BARE = PROJECT / "build" / "bookworm.tar"
 PACKAGES = "systemd,systemd-sysv,dbus,python3.11,ca-certificates,iproute2"
-BOOTING = 60  # seconds
+BOOTING = 120  # seconds, as all that follows
+ORDER = 180  # for one command in there; a start may take as long, see edgebox.service
+START = 60
 
 TOOLS = {
     "mmdebstrap": "mmdebstrap", "systemd-nspawn": "systemd-container", "nsenter": "util-linux",
@@ -42,9 +48,34 @@ def make_bare_tree() -> Path:
 
 
 def build_package(into: Path) -> Path:
-    """The project's package, built as `make deb` builds it."""
+    """The project's package, built as `make deb` builds it, but for the time that xz takes.
+
+    The time in it is our own: there may be no git to tell that of the commit.
+    """
     command = [str(PROJECT / "packaging" / "build-deb"), str(into)]
-    return Path(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout[:-1])
+    environment = {"SOURCE_DATE_EPOCH": "1700000000", **os.environ, "DEB_COMPRESSION": "gzip"}
+    built = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    return Path(built.stdout.rstrip("\n"))
+
+
+def make_newer(package: Path, into: Path, version: str) -> Path:
+    """The same package, but that it says `version`, to dpkg and to who asks the server."""
+    tree = into / "tree"
+    subprocess.run(["dpkg-deb", "--raw-extract", str(package), str(tree)], check=True)
+    control = tree / "DEBIAN" / "control"
+    control.write_text(re.sub("(?m)^Version: .*", f"Version: {version}", control.read_text()))
+    code = tree / "usr/lib/edgebox/lib/python3.11/site-packages/edgebox/__init__.py"
+    before = code.read_text()
+    code.write_text(re.sub('__version__ = ".*"', f'__version__ = "{version}"', before))
+    assert code.read_text() != before
+    shutil.rmtree(code.parent / "__pycache__")  # of code that is never looked at again
+    made = into / "edgebox.deb"
+    subprocess.run(
+        ["dpkg-deb", "--root-owner-group", "-Znone", "--build", str(tree), str(made)],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    shutil.rmtree(tree)
+    return made
 
 
 class Debian:
@@ -60,10 +91,20 @@ class Debian:
                 "--pid", "--", *command]  # fmt: skip
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        ran = subprocess.run(self.command(*command), capture_output=True, text=True, timeout=120)
+        ran = subprocess.run(self.command(*command), capture_output=True, text=True, timeout=ORDER)
         if check:
             assert ran.returncode == 0, f"{command}: {ran.stdout}{ran.stderr}\n{self.journal()}"
         return ran
+
+    def install(self, package: Path) -> None:
+        inside = self.tree / "root" / "edgebox.deb"
+        inside.write_bytes(package.read_bytes())
+        self.run("dpkg", "--install", "/root/edgebox.deb")
+        inside.unlink()
+
+    def has_package(self) -> bool:
+        """Whether dpkg knows anything of it."""
+        return self.run("dpkg-query", "--show", "edgebox", check=False).returncode == 0
 
     def systemctl(self, *arguments: str) -> str:
         return self.run("systemctl", *arguments).stdout
@@ -84,27 +125,81 @@ class Debian:
         command = ("journalctl", "--no-pager", "--lines=50", "--unit=edgebox*")
         return self.run(*command, check=False).stdout
 
-    def bench(self, *arguments: str) -> dict[str, object]:
-        """What `edgebox bench --json` measures from inside."""
-        return dict(json.loads(self.run("edgebox", "bench", "--json", *arguments).stdout))
+    @contextmanager
+    def load(self, *options: str) -> Iterator[dict[str, Any]]:
+        """During the block a crowd of 20 asks for the front page; afterwards, its figures."""
+        figures: dict[str, Any] = {}
+        process = self.start(
+            "edgebox", "bench", "--json", "-l", "-c", "20", "-t", "600", *options,
+            "http://127.0.0.1/",
+        )  # fmt: skip
+        try:
+            time.sleep(1)
+            yield figures
+            time.sleep(1)
+        finally:
+            for pid in children_of(process.pid):  # nsenter itself passes nothing on
+                os.kill(pid, signal.SIGINT)
+            told, complaint = process.communicate(timeout=ORDER)
+        assert told, complaint
+        figures |= json.loads(told)
+
+    @contextmanager
+    def configured(self, old: str, new: str) -> Iterator[None]:
+        """In the block edgebox.toml has `new` where it had its first `old`; nobody is told."""
+        file = self.tree / "etc" / "edgebox" / "edgebox.toml"
+        before = file.read_text()
+        assert old in before
+        file.write_text(before.replace(old, new, 1))
+        try:
+            yield
+        finally:
+            file.write_text(before)
+
+    @contextmanager
+    def overridden(self, unit: str, *lines: str) -> Iterator[None]:
+        """In the block `lines` stand at the end of the unit."""
+        directory = self.tree / "etc" / "systemd" / "system" / f"{unit}.d"
+        directory.mkdir(parents=True)
+        (directory / "override.conf").write_text("\n".join([*lines, ""]))
+        self.systemctl("daemon-reload")
+        try:
+            yield
+        finally:
+            shutil.rmtree(directory)
+            self.systemctl("daemon-reload")
+
+    def wait_replaced(self, main: str) -> None:
+        """Until another main process than `main` is up."""
+        wait_until(
+            lambda: self.state() == "active" and self.shown("MainPID") not in (main, "0"), START
+        )
 
     def fetch(self, path: str = "/") -> dict[str, str]:
         """The header fields of one answer of port 80, its status under ""."""
         program = (
-            "import http.client, json; c = http.client.HTTPConnection('127.0.0.1', 80, timeout=9);"
+            "import http.client, json; c = http.client.HTTPConnection('127.0.0.1', 80, timeout=60);"
             f"c.request('GET', {path!r}); r = c.getresponse(); r.read();"
             "print(json.dumps({k.lower(): v for k, v in r.getheaders()} | {'': str(r.status)}))"
         )
         return dict(json.loads(self.run("python3.11", "-c", program).stdout))
 
     def pids(self, unit: str = "edgebox.service") -> list[int]:
-        """The unit's processes, the main one first, by their numbers outside."""
+        """The unit's processes, the main one first, by their numbers in there."""
         main = self.shown("MainPID", unit)
         group = self.shown("ControlGroup", unit)
         inside = self.run("cat", f"/sys/fs/cgroup/systemd{group}/cgroup.procs", check=False)
         if inside.returncode:
             inside = self.run("cat", f"/sys/fs/cgroup{group}/cgroup.procs")
         return sorted(map(int, inside.stdout.split()), key=lambda pid: str(pid) != main)
+
+    def workers(self) -> set[int]:
+        """Those of the unit's processes that serve."""
+        told = json.loads(self.run("edgebox", "status", "--json").stdout)
+        return {worker["pid"] for worker in told["workers"]}
+
+    def signal(self, name: str, *pids: int) -> None:
+        self.run("sh", "-c", f"kill -{name} {' '.join(map(str, pids))}")
 
     def files(self) -> set[str]:
         """Every path that is not in a file system of the kernel's, or dpkg's own note."""
@@ -117,19 +212,29 @@ class Debian:
         return found
 
 
+class NoContainers(Exception):
+    """This machine does not let us have one; the message is nspawn's."""
+
+
 @contextmanager
 def booted(bare: Path, where: Path) -> Iterator[Debian]:
-    """Unpack and boot; halted and gone when the block ends."""
+    """Unpack and boot; halted and gone when the block ends. Raises NoContainers."""
     tree = where / "debian"
     tree.mkdir()
     subprocess.run(["tar", "-C", str(tree), "-xf", str(bare)], check=True)
+    nspawn = [
+        "systemd-nspawn", "--quiet", f"--directory={tree}", "--register=no", "--keep-unit",
+        "--private-network", "--console=pipe", f"--machine=edgebox-{os.getpid()}",
+    ]  # fmt: skip
+    can = subprocess.run([*nspawn, "/bin/true"], capture_output=True, text=True)
+    remove_groups()
+    if can.returncode:
+        shutil.rmtree(tree, ignore_errors=True)
+        raise NoContainers(can.stderr.strip())
     with (where / "console.log").open("w") as console:
         process = subprocess.Popen(
-            ["systemd-nspawn", "--quiet", f"--directory={tree}", "--boot", "--register=no",
-             "--keep-unit", "--private-network", "--console=pipe",
-             f"--machine=edgebox-{os.getpid()}"],
-            stdin=subprocess.DEVNULL, stdout=console, stderr=console,
-        )  # fmt: skip
+            [*nspawn, "--boot"], stdin=subprocess.DEVNULL, stdout=console, stderr=console
+        )
     try:
         debian = Debian(tree, wait_leader(process))
         debian.run("systemctl", "is-system-running", "--wait", check=False)

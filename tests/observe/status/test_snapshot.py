@@ -45,3 +45,16 @@ def test_auto_has_the_lines_of_mod_status(look: Look) -> None:
     assert lines["BusyServers"] == "14"
     assert lines["IdleServers"] == "186"
     assert lines["Scoreboard"] == "h" * 4 + "k" * 10 + "_" * 186
+
+
+def test_what_went_wrong_with_processes_is_told_beside_what_workers_tell(
+    pages: Pages, look: Look
+) -> None:
+    before = look()
+    errors = b'[[1900000000,"error","a worker has ended: SIGKILL"]]'
+    pages.board.publish({"errors": 3}, {}, b'{"plan":{},"errors":%s}' % errors)
+    after = look()
+    assert after.sheet.errors[0] == (1900000000, "error", "a worker has ended: SIGKILL")
+    assert after.sheet.errors[1:] == before.sheet.errors
+    assert after.totals["errors"] == before.totals["errors"] + 3
+    assert after.board == {"plan": {}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -77,3 +78,18 @@ def test_rates_come_of_turns(loop: Any, pages: Pages, reports: Reports, connect:
 def test_a_box_without_workers_tells_so(reports: Reports, connect: Connect) -> None:
     told = connect().ask(verb="status")
     assert (told["ok"], told["workers"], told["silent"]) == (True, [], {})
+
+
+def test_who_is_still_starting_is_not_silent(
+    loop: Any, pages: Pages, reports: Reports, connect: Connect
+) -> None:
+    publish(pages, 0, beat=99.0)
+    publish(pages, 1, beat=90.0)
+    ours, theirs = socket.socketpair()
+    loop.do(lambda: loop.control.attach(1, ours) or True)
+    loop.now = 100.0
+    assert connect().ask(verb="status")["silent"] == {"0": 1.0}
+    theirs.sendall(b'{"event": "ready"}\n')
+    while "1" not in connect().ask(verb="status")["silent"]:
+        pass
+    theirs.close()

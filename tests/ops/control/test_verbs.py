@@ -66,6 +66,9 @@ async def test_purge(order: Message, gone: set[str]) -> None:
     [
         ({}, "does not say what to purge"),
         ({"urls": "http://x/a"}, '"urls" is to be a list'),
+        ({"everything": "false"}, '"everything" is to be true or false'),
+        ({"everything": 1}, '"everything" is to be true or false'),
+        ({"urls": ["http://x/a"], "soft": "no"}, '"soft" is to be true or false'),
         ({"urls": [7]}, "7 is to be a text"),
         ({"urls": ["/a"]}, "is no URL"),
         ({"urls": ["http://x/a b"]}, "no client could ask for"),
@@ -148,6 +151,8 @@ async def test_a_ban_that_is_none_says_why() -> None:
     async with filled() as (server, _):
         with pytest.raises(Refused, match="no field"):
             await server.worker.verbs().ban({"rule": "age = 5"})
+        with pytest.raises(Refused, match='"soft" is to be true or false'):
+            await server.worker.verbs().ban({"rule": "path = /a", "soft": 1})
         with pytest.raises(Refused, match='"rule" is missing'):
             await server.worker.verbs().ban({})
 

@@ -19,6 +19,7 @@ from edgebox.observe.pages import Pages
 from edgebox.ops.control.wires import Wires
 from edgebox.ops.processes.generation import (
     LAST_WORDS,
+    SETTLED,
     SPARE,
     START,
     TERM,
@@ -76,7 +77,7 @@ class Rig:
         generation.start(self.now)
         for process in generation.processes:
             wait_until(lambda pid=process.pid: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
-            generation.heard_ready(process.slot)
+            generation.heard_ready(process.slot, self.now)
         assert generation.risen
         return generation
 
@@ -108,10 +109,10 @@ def test_it_has_risen_when_all_serve(rig: Rig) -> None:
     generation.start(rig.now)
     one, two = generation.processes
     assert {one.slot, two.slot} == {0, 1}
-    generation.heard_ready(one.slot)
-    generation.heard_ready(one.slot)
+    generation.heard_ready(one.slot, rig.now)
+    generation.heard_ready(one.slot, rig.now)
     assert not generation.risen
-    generation.heard_ready(two.slot)
+    generation.heard_ready(two.slot, rig.now)
     assert generation.risen
     assert not generation.failure
 
@@ -120,7 +121,7 @@ def test_one_that_ends_before_it_serves_fails_all(rig: Rig) -> None:
     generation = rig.make(2)
     generation.start(rig.now)
     one, two = generation.processes
-    generation.heard_ready(two.slot)
+    generation.heard_ready(two.slot, rig.now)
     generation.heard_failed(one.slot, "cannot do it")
     kill(generation)
     generation.reap(rig.now)
@@ -154,24 +155,29 @@ def test_who_dies_is_replaced_at_once_and_then_ever_later(rig: Rig) -> None:
         rig.now += pause
         generation.tick(rig.now)
         (process,) = generation.processes
-        generation.heard_ready(process.slot)
+        generation.heard_ready(process.slot, rig.now)
         reading = slot.read()
         assert reading is not None
         assert reading.pid == process.pid
     assert "a worker has ended: SIGKILL; the next one in 4 s" in rig.said
 
 
-def test_after_a_good_while_a_death_is_a_first_one_again(rig: Rig) -> None:
+@pytest.mark.parametrize(
+    ("start", "served", "pause"), [(1, SETTLED + 1, "0"), (SETTLED + 1, 1, "1")]
+)
+def test_after_some_time_of_service_a_death_is_a_first_one_again(
+    rig: Rig, start: float, served: float, pause: str
+) -> None:
     generation = rig.serving()
-    for _ in range(3):
-        kill(generation)
-        generation.reap(rig.now)
-        rig.now += 100.0
-        generation.tick(rig.now)
-        assert not generation.gone
-        generation.heard_ready(0)
-        rig.now += 100.0
-    assert all(said.endswith("in 0 s") for said in rig.said)
+    kill(generation)
+    generation.reap(rig.now)
+    generation.tick(rig.now)
+    rig.now += start  # which is no service
+    generation.heard_ready(0, rig.now)
+    rig.now += served
+    kill(generation)
+    generation.reap(rig.now)
+    assert rig.said[-1].endswith(f"in {pause} s")
 
 
 def test_who_shows_no_sign_of_life_says_where_he_hangs_and_is_killed(rig: Rig) -> None:
@@ -188,6 +194,19 @@ def test_who_shows_no_sign_of_life_says_where_he_hangs_and_is_killed(rig: Rig) -
     generation.reap(rig.now)
     generation.tick(rig.now)
     assert not generation.gone
+
+
+def test_who_took_long_to_start_does_not_hang_before_he_could_beat(rig: Rig) -> None:
+    generation = rig.make()
+    rig.now = time.monotonic()  # as those by which the slot is claimed
+    generation.start(rig.now)
+    (process,) = generation.processes
+    late = rig.now + 5 * HANG
+    generation.heard_ready(process.slot, late)
+    generation.tick(late + 1)
+    assert process.stage is Stage.READY
+    generation.tick(late + HANG)
+    assert process.stage is Stage.HANGING
 
 
 def test_in_a_time_of_grace_nobody_hangs(rig: Rig) -> None:

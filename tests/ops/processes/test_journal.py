@@ -88,3 +88,17 @@ def test_syslog_gets_a_message_a_line_and_is_never_waited_for(tmp_path: Path) ->
         assert journal.lost > 0
         journal.use(Log(error="off"))
         journal("error", "unheard")
+
+
+def test_warnings_and_errors_are_kept_and_counted_wherever_they_go() -> None:
+    journal = Journal()
+    journal.use(Log(error="off"))
+    journal("info", "no news")
+    for number in range(30):
+        journal("warning", f"{number}\n" + "x" * 9999)
+    journal("error", "the last")
+    assert journal.counts == {"warning": 30, "error": 1}
+    assert len(journal.recent) == 20
+    assert [(level, text) for _, level, text in journal.recent][-1] == ("error", "the last")
+    assert journal.recent[0][2].startswith("11 | xxx")
+    assert len(journal.recent[0][2]) == 500

@@ -79,6 +79,19 @@ def test_below_a_chroot_nothing_else_is(tmp_path: Path) -> None:
     assert said == "['inside']"
     code = "try:\n    enter_chroot(sys.argv[1])\nexcept PrivilegeError as e:\n    print(e)"
     assert attempt(code, "/no such") == "server.chroot: /no such: No such file or directory"
+    code = f"enter_chroot(sys.argv[1])\n{code.replace('enter_chroot', 'need_proc')}"
+    why = f"{tmp_path} has no /proc: mount -t proc proc {tmp_path}/proc"
+    assert attempt(code, str(tmp_path)) == f"server.chroot: {why}"
+
+
+def test_below_a_chroot_hosts_have_names(tmp_path: Path) -> None:
+    need_root()
+    said = attempt(
+        "import edgebox.ops.processes.child\nenter_chroot(sys.argv[1])\n"
+        "print('app.example'.encode('idna'))",
+        str(tmp_path),
+    )
+    assert said == "b'app.example'"
 
 
 def test_landlock_lets_nothing_be_opened_but_what_is_listed(tmp_path: Path) -> None:
