@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: serve test lint types unit machine-test bench gigabit deb image image-test clean
+.PHONY: serve test lint types unit machine-test bench gigabit faults deb image image-test clean
 
 serve: $(STAMP)
 	$(BIN)/edgebox serve -c edgebox.toml
@@ -24,7 +24,8 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not alone'
+	$(BIN)/python -m pytest -m alone
 
 # The package and its units under a real systemd; takes root and mmdebstrap, and some minutes.
 machine-test: $(STAMP)
@@ -37,6 +38,11 @@ bench: $(STAMP)
 PHASE ?= 15
 gigabit: $(STAMP)
 	$(BIN)/python -m perf.gigabit --phase $(PHASE)
+
+# Takes gcc and wrk, and root for a small disk to fill. SECONDS is for how long processes are killed.
+SECONDS ?= 120
+faults: $(STAMP)
+	$(BIN)/python -m perf.faults --seconds $(SECONDS)
 
 # Takes Debian's Python with its venv module. Writes build/edgebox_VERSION_ARCHITECTURE.deb.
 deb:
