@@ -7,7 +7,6 @@ from it here, whatever the upstream would have made of them.
 from __future__ import annotations
 
 from functools import partial
-from http import HTTPStatus
 
 from msgspec.structs import replace
 
@@ -22,6 +21,7 @@ from edgebox.http.conditions import Verdict
 from edgebox.http.dates import parse_date
 from edgebox.http.headers import Field, Fields, Headers
 from edgebox.http.message import FileSlice, Piece, Request, Response, Stream, StreamBroken
+from edgebox.http.phrases import PHRASES
 from edgebox.http.ranges import Outcome, Span
 from edgebox.http.representation import Representation, represent
 from edgebox.upstream.errors import Truncated
@@ -136,7 +136,7 @@ async def from_incoming(
 
 def told(status: int, member: bytes, extra: Fields = (), *, remember: bool = False) -> Response:
     """An answer of our own to what cannot be had; `member` is what Cache-Status says of it."""
-    text = f"{status} {HTTPStatus(status).phrase}\n".encode()
+    text = f"{status} {PHRASES[status]}\n".encode()
     position = tuple(field for field in extra if field[0] == b"Content-Range")
     fields = (
         (b"Content-Type", b"text/plain; charset=utf-8"),

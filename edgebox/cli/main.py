@@ -6,9 +6,12 @@ server: a verb's line of help stands here, so that listing them imports none.
 
 from __future__ import annotations
 
+import errno
+import os
 import platform
+import sys
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -49,6 +52,18 @@ VERBS = {
 
 class LazyGroup(click.Group):
     """A group whose commands are imported on first use."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a verb. What cannot be written down is a problem, not a bug."""
+        try:
+            return super().main(*args, **extra)
+        except OSError as problem:
+            if problem.errno != errno.ENOSPC:
+                raise
+            # What is left in the buffer would be tried once more at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            click.echo(f"Error: cannot write: {problem.strerror}", err=True)
+            sys.exit(1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)

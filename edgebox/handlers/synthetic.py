@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from html import escape
-from http import HTTPStatus
 
 from edgebox.http.faults import Fault
 from edgebox.http.headers import Fields
 from edgebox.http.message import Response
+from edgebox.http.phrases import PHRASES
 
 ALLOW = (b"Allow", b"GET, HEAD, OPTIONS")
 HTML = (b"Content-Type", b"text/html; charset=utf-8")
@@ -34,8 +34,8 @@ _TEXTS = {
 
 
 def error(status: int, text: str = "", extra: Fields = (), *, close: bool = False) -> Response:
-    """A small page that says `status`, for a person.."""
-    reason = HTTPStatus(status).phrase
+    """A small page that says `status`, for a person."""
+    reason = PHRASES[status]
     page = _PAGE.format(status=status, reason=reason, text=escape(text or _TEXTS.get(status, "")))
     return Response(status, (HTML, *extra), page.encode(), remember=status < 500, close=close)
 

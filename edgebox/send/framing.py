@@ -7,14 +7,14 @@ here, which is why their answers are equal octet for octet.
 
 from __future__ import annotations
 
-from http import HTTPStatus
-
 from msgspec import Struct
 
 from edgebox.http.message import Response, body_length
+from edgebox.http.phrases import PHRASES
 
-REASONS = {s.value: s.phrase.encode() for s in HTTPStatus} | {418: b"Unused"}
-STATUS_LINES = {n: b"HTTP/1.1 %d %s\r\n" % (n, REASONS.get(n, b"")) for n in range(100, 600)}
+STATUS_LINES = {
+    n: b"HTTP/1.1 %d %s\r\n" % (n, PHRASES.get(n, "").encode()) for n in range(100, 600)
+}
 
 
 class Wire(Struct, frozen=True):

@@ -57,3 +57,12 @@ def test_the_package_can_be_run() -> None:
     command = [sys.executable, "-m", "edgebox", "--version"]
     ran = subprocess.run(command, capture_output=True, check=True, text=True)
     assert ran.stdout == f"edgebox {__version__}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["--help"], ["version"], ["config-schema"]], ids=" ".join)
+def test_what_cannot_be_written_down_is_told_in_one_line(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "edgebox", *arguments]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (ran.returncode, ran.stderr) == (1, "Error: cannot write: No space left on device\n")
