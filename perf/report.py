@@ -30,6 +30,8 @@ the load tool's core whose time is not counted. The origin counts what it is ask
 all while the answer is hot, every request where all are misses. nginx is its proxy_cache
 there, Varnish its two processes and varnishncsa, and what they keep lies in RAM or on tmpfs.
 """
+FAULTS = """\
+What is lost when something breaks, and how soon all is well again: [FAULTS.md](FAULTS.md)."""
 HEADINGS = {
     Unit.MICROSECONDS: "CPU µs per request",
     Unit.OCTETS: "Memory, octets per connection",
@@ -60,7 +62,7 @@ def markdown(run: Run) -> str:
     source = f", edgebox at `{run.commit}`" if run.commit else ""
     kind = "a quick run, not to be quoted" if run.quick else "`make bench`"
     intro = f"{run.generated}{source}, {kind}, rounds: {run.rounds}. {run.cores}"
-    parts = [title, intro, "![CPU time per request](results.svg)", METHOD.strip()]
+    parts = [title, intro, "![CPU time per request](results.svg)", METHOD.strip(), FAULTS]
     parts += ["## Against the targets", verdict_table(run.results)]
     for unit, heading in HEADINGS.items():
         rows = [result for result in run.results if result.row.unit is unit]
