@@ -17,6 +17,8 @@ import trio
 
 from edgebox.http.dates import format_date
 
+# Seconds between two turns: a clock that has stopped just before a second's end must not spin us.
+LEAST = 0.02
 SLACK = 0.25  # seconds that a moment may be off; a clock being slewed drifts 1 in 2,000
 
 
@@ -79,7 +81,7 @@ class Epoch:
         """Turn at each whole second of the wall clock, until cancelled."""
         while True:
             # A clock set back must not hold the epoch longer than a second: sleep is monotonic.
-            await trio.sleep(1 - time.time() % 1)
+            await trio.sleep(max(LEAST, 1 - time.time() % 1))
             self.turn()
 
     def _read_clocks(self) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgebox.epoch import SLACK, Epoch, in_step
+import edgebox.epoch
+from edgebox.epoch import LEAST, SLACK, Epoch, in_step
 
 
 @given(st.integers(0, 2**40), st.lists(st.floats(-SLACK / 2, SLACK / 2), max_size=50))
@@ -34,3 +39,21 @@ def test_a_turn_tells_who_wants_to_know() -> None:
     assert heard == ["forget", "turn"]
     assert epoch.stamp.startswith(b"Date: ")
     assert epoch.stamp.endswith(b"GMT\r\nServer: edgebox\r\n")
+
+
+async def test_a_clock_that_has_stopped_at_a_seconds_end_does_not_spin(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    class Stopped:
+        CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
+        monotonic, clock_gettime = time.monotonic, time.clock_gettime
+
+        @staticmethod
+        def time() -> float:
+            return 1_000_000_000.9999
+
+    monkeypatch.setattr(edgebox.epoch, "time", Stopped)
+    epoch = Epoch()
+    with trio.move_on_after(10):
+        await epoch.run()
+    assert 0 < epoch.number <= 10 / LEAST + 1

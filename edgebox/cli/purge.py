@@ -39,13 +39,15 @@ def purge(
 ) -> None:
     """Have the running server forget URLs, with all their variants, or more.
 
+    A URL that ends in * is a prefix, as it is for PURGE.
     Tells how many stored answers that concerned, in the RAM of all workers.
     """
     if not (urls or prefixes or tags or everything):
         raise click.UsageError("say what: a URL, --prefix, --tag or --all")
+    begun = (url.removesuffix("*") for url in urls if url.endswith("*"))
     order: dict[str, object] = {
-        "urls": [_whole(url) for url in urls],
-        "prefixes": [_whole(url) for url in prefixes],
+        "urls": [_whole(url) for url in urls if not url.endswith("*")],
+        "prefixes": [_whole(url) for url in (*prefixes, *begun)],
         "tags": tags,
         "everything": everything,
         "soft": soft,

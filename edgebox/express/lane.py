@@ -178,13 +178,12 @@ class Lane:
         self._admission.start(self._nursery, self._wait_last, dict(conns))
 
     async def _wait_last(self, conns: dict[int, Connection]) -> None:
-        with trio.move_on_after(self._service.rules.drain_idle):
-            # Asked now and then: the hot path should not have to tell of each that ends.
-            while any(self.idle.get(fd) is conn for fd, conn in conns.items()):  # noqa: ASYNC110
-                await trio.sleep(GLANCE)
-        for fd, conn in conns.items():
-            if self.idle.get(fd) is conn:
-                self.idle.pop(fd).close()
+        until = trio.current_time() + self._service.rules.drain_idle
+        # Asked now and then: the hot path should not have to tell of each that ends.
+        while left := [fd for fd, conn in conns.items() if self.idle.get(fd) is conn]:
+            if trio.current_time() >= until:
+                self._let_go(left)
+            await trio.sleep(GLANCE)
 
     def statistics(self) -> dict[str, int]:
         counts = {
@@ -398,13 +397,22 @@ class Lane:
     def _shed(self) -> bool:
         """Close the connections that were idle longest; False where none is idle."""
         victims = heapq.nsmallest(
-            max(1, len(self.idle) // 64), self.idle.items(), key=lambda item: item[1].active
+            max(1, len(self.idle) // 64), self.idle, key=lambda fd: self.idle[fd].active
         )
-        for fd, conn in victims:
-            del self.idle[fd]
-            conn.close()
-        self._counters.shed += len(victims)
-        return bool(victims)
+        gone = self._let_go(victims)
+        self._counters.shed += gone
+        return gone > 0
+
+    def _let_go(self, fds: Sequence[int]) -> int:
+        """Close those who are silent; how many that were.
+
+        A loop that is late has requests that it has not seen: closed with these, a connection is
+        reset, and the request lost. Such a one is answered, or closed, with its next event.
+        """
+        silent = [fd for fd in fds if self.idle[fd].is_silent()]
+        for fd in silent:
+            self.idle.pop(fd).close()
+        return len(silent)
 
     def _pause(self) -> None:
         """No descriptors left: stop asking for connections, make room, ask again shortly.
@@ -434,9 +442,7 @@ class Lane:
     def _age(self) -> None:
         """Close what has been idle too long. Runs once an epoch."""
         oldest = self._service.epoch.number - self._service.rules.idle
-        stale = [fd for fd, conn in self.idle.items() if conn.active < oldest]
-        for fd in stale:
-            self.idle.pop(fd).close()
+        self._let_go([fd for fd, conn in self.idle.items() if conn.active < oldest])
 
     def _close_idle(self) -> None:
         for conn in self.idle.values():

@@ -31,6 +31,16 @@ class Connection:
         self.active = active
         self.began = 0.0
 
+    def is_silent(self) -> bool:
+        """Whether nothing came that was not read yet, be it the end."""
+        try:
+            self.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def close(self) -> None:
         """Close the socket; harmless when it is closed already."""
         self.sock.close()

@@ -102,7 +102,8 @@ async def wait_request(service: Service, conn: Connection, buffer: bytearray) ->
             return await receive(conn, buffer)
         finally:
             service.waiting.discard(scope)
-    return False
+    # A loop that is late has octets that it has not seen; closed with these, it is a reset.
+    return not conn.is_silent() and await receive(conn, buffer)
 
 
 async def linger(conn: Connection, seconds: float) -> None:

@@ -7,6 +7,7 @@ what it did, then a whole `edgebox serve`.
 
 from __future__ import annotations
 
+import os
 import resource
 import select
 import socket
@@ -18,7 +19,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from edgebox.express.lane import Lane
 from edgebox.listen.acceptor import BACK_OFF
+from edgebox.session.tasks import TaskPerConnection
 from tests.box.conftest import Arena, Box, Start, ask, wait_until
 from tests.conftest import HELLO
 from tests.wire import PATIENCE, Client, Server, request
@@ -64,6 +67,21 @@ async def test_47_accept_without_descriptors_backs_off_and_makes_room(arena: Are
             with trio.fail_after(PATIENCE):
                 await trio.lowlevel.wait_readable(late)
             assert late.recv(65536).endswith(HELLO)
+
+
+async def test_47_who_has_asked_already_is_not_shed_before_he_was_heard(arena: Arena) -> None:
+    async with arena() as server, server.connect() as client:
+        await client.send(request("/"))
+        assert (await client.read_answer()).status == 200
+        front, service = server.worker.front, server.worker.service
+        with trio.fail_after(PATIENCE):
+            while not front.statistics()["idle"]:
+                await trio.sleep(0.002)
+        # Both in one turn of the loop, which so has no chance to see the request before.
+        os.write(client.stream.socket.fileno(), request("/a.txt"))
+        made_room = front._shed() if isinstance(front, Lane) else service.shed_waiting()
+        assert made_room is isinstance(front, TaskPerConnection)
+        assert (await client.read_answer()).status == 200
 
 
 async def test_47_accept_does_not_spin_and_service_returns(arena: Arena) -> None:

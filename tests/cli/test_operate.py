@@ -49,6 +49,7 @@ async def run(tmp_path: Path, *arguments: str) -> Result:
         (("http://x/a",), 1, 2),
         (("http://x/a", "http://x/b", "http://other/b"), 2, 1),
         (("--prefix", "http://x/b"), 2, 1),
+        (("http://x/b*",), 2, 1),
         (("--prefix", "http://x/b/*"), 1, 2),
         (("--tag", "t", "--tag", "u"), 3, 0),
         (("--all",), 3, 0),

@@ -95,8 +95,8 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         send(Report(outcome=outcome_of(error), text=str(error)))
         return 1
-    send(Report(outcome=Outcome.READY))
     try:
+        send(Report(outcome=Outcome.READY))
         for line in sys.stdin.buffer:
             send(builder.build(read_job(line)))
     except (Abandoned, BrokenPipeError):
