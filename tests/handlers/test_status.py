@@ -127,7 +127,7 @@ async def test_no_worker_tells_less_than_another_told_before(
     for each in (other, handler):
         told = await ask(each, b"/metrics")
         assert isinstance(told.body, bytes)
-        assert b"edgebox_requests_total{lane=\"task\"} 7\n" in told.body
+        assert b'edgebox_requests_total{lane="task"} 7\n' in told.body
 
 
 async def test_only_networks_that_are_listed_may_look(pages: Pages) -> None:
