@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from hypothesis import HealthCheck, settings
 # Where this is set (it is in many containers), each of the hundreds of servers that tests start
 # would compile the whole package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell that runs us in the background has us ignore it, and whoever we start: some of them are
+# to be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "fast",

@@ -135,6 +135,11 @@ def test_an_answer_survives_a_restart_and_grows_old_meanwhile(
     assert app.asked["/1000/a"] == 1
 
 
+def wait_stored(box: Box, path: str) -> None:
+    """A client does not wait longer than two seconds for a slow disk to take its answer up."""
+    wait_until(lambda: is_hit(ask(box, path, "HEAD", cache_control="only-if-cached")))
+
+
 def test_what_is_larger_than_ram_takes_streams_and_then_comes_from_disk(
     app: App, before: Before
 ) -> None:
@@ -146,6 +151,7 @@ def test_what_is_larger_than_ram_takes_streams_and_then_comes_from_disk(
         if restarts:
             stop(box)
             box = before(app.url)
+        wait_stored(box, path)
         again = ask(box, path)
         assert (again.body == whole, is_hit(again)) == (True, True)
         part = ask(box, path, range=f"bytes={5 * MIB + 3}-{6 * MIB}")

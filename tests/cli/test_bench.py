@@ -87,7 +87,7 @@ def test_a_file_is_sent(url: str, tmp_path: Path, option: str, method: str) -> N
 def test_files_for_a_spreadsheet_and_gnuplot_are_written(url: str, tmp_path: Path) -> None:
     csv, tsv = tmp_path / "e.csv", tmp_path / "g.tsv"
     assert bench("-n", "10", "-e", str(csv), "-g", str(tsv), url).exit_code == 0
-    assert len(csv.read_text().splitlines()) == 101
+    assert len(csv.read_text().splitlines()) == 102
     assert len(tsv.read_text().splitlines()) == 11
 
 

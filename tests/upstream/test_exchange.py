@@ -125,14 +125,18 @@ async def test_59_a_connection_that_died_unused_costs_nothing(
     async def handle(peer) -> None:
         await peer.read_head()
         await peer.send(OK)
-        await trio.sleep(0.005)
+        await read_whole.wait()
         if reset:
             await peer.reset()
+        ended.set()
 
     server = await fake(handle)
     app = await group(server.url)
     for _ in range(3):
+        read_whole, ended = trio.Event(), trio.Event()
         assert await read(await app.fetch(get(method=method))) == b"ok"
+        read_whole.set()
+        await ended.wait()
         await trio.sleep(0.02)  # the end arrives
     assert (server.accepted, app.statistics()["resent"]) == (3, 0)
 
