@@ -47,10 +47,9 @@ The access log is a named pipe of 4096 octets whose reader stops, then reads on;
     "upgrades": """\
 `edgebox upgrade`, each as soon as the new supervisor has the control socket; the same load.""",
     "scaling": """\
-wrk with 64 kept connections on a file of 442 octets, access log on. One worker has one core and wrk
-the other; two workers have both, and wrk shares them. Requests a second therefore say little here;
-processor time of the server's processes for a request is the figure to look at, and what is told is
-the better of two rounds each.""",
+wrk with 64 kept connections a core on a file of 442 octets, access log on. Each worker shares one
+core with a wrk of its own, since two cores leave none for the load alone: so a worker has some half
+of a core. The better of two rounds each.""",
 }
 
 

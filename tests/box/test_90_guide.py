@@ -63,7 +63,8 @@ class Shell:
 
     def close(self) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write("kill $(jobs -p); exit\n")
+        # After an upgrade the server is no job of the shell's any more.
+        self._process.stdin.write("kill $(ps -o pid= -s $$ | grep -vw $$); exit\n")
         self._process.stdin.close()
         self._process.wait(PATIENCE)
         assert self._process.stdout is not None

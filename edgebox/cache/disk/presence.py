@@ -20,15 +20,15 @@ from hashlib import blake2b
 from edgebox.cache.disk.layout import LEAVES, leaf_of
 from edgebox.cache.disk.lock import locked_octet
 from edgebox.files.entry import OpenFile
+from edgebox.files.residency import lives_in_memory
 
 PRESENCE = b"presence"
 REGION = 512  # octets a directory: 16 bits for each of 250 names, which a million make
 _TAG = 8  # of them tell of which boot they are
 _BITS = 8 * (REGION - _TAG)
-_SLICES = (2, 5, 8, 11)  # of a name: one bit each, and
-_EACH = len(
-    _SLICES
-)  # bits a name: then (1 - e^(-4 * 250 / 4032))^4 of what is not there is looked for
+# One bit for each of these slices of a name: then (1 - e^(-4 * 250 / 4032))^4 of what is not there
+# is looked for.
+_SLICES = (2, 5, 8, 11)
 
 
 class Presence:
@@ -43,6 +43,8 @@ class Presence:
         if os.fstat(self._file.fileno()).st_size < LEAVES * REGION:
             os.ftruncate(self._file.fileno(), LEAVES * REGION)
         self._region = bytearray(REGION)  # the loop's
+        # On tmpfs the kernel knows no RWF_NOWAIT, and nothing has to be waited for.
+        self._flags = 0 if lives_in_memory(self._file.fileno()) else os.RWF_NOWAIT
 
     def close(self) -> None:
         self._file.release()
@@ -59,7 +61,7 @@ class Presence:
         """Whether nothing is stored under this name, for certain. For the loop: never waits."""
         region = self._region
         try:
-            count = os.preadv(self._file.fileno(), [region], leaf_of(name) * REGION, os.RWF_NOWAIT)
+            count = os.preadv(self._file.fileno(), [region], leaf_of(name) * REGION, self._flags)
         except OSError:  # not in the page cache
             return False
         if count < REGION or region[:_TAG] != self._boot:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -18,9 +20,17 @@ BOOT, OTHER_BOOT = b"a" * 16, b"b" * 16
 NAME = name_of(KEY)
 
 
+@pytest.fixture(params=[None, "/dev/shm"], ids=["here", "on tmpfs"])
+def place(request: pytest.FixtureRequest) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=request.param) as directory:
+        yield Path(directory)
+
+
 @pytest.fixture
-def presence(tmp_path: Path) -> Presence:
-    return Presence(os.fsencode(tmp_path), BOOT)
+def presence(place: Path) -> Iterator[Presence]:
+    presence = Presence(os.fsencode(place), BOOT)
+    yield presence
+    presence.close()
 
 
 def name(number: int) -> bytes:
@@ -66,10 +76,10 @@ def test_most_of_what_is_not_there_is_known_at_a_million(presence: Presence) -> 
 
 
 def test_after_a_boot_nothing_is_certain_until_the_next_survey(
-    presence: Presence, tmp_path: Path
+    presence: Presence, place: Path
 ) -> None:
     presence.settle(leaf_of(NAME), [])
-    booted = Presence(os.fsencode(tmp_path), OTHER_BOOT)
+    booted = Presence(os.fsencode(place), OTHER_BOOT)
     assert not booted.lacks(NAME)
     booted.add(NAME)
     assert not booted.lacks(NAME[:2] + name(1)[2:])
@@ -77,17 +87,17 @@ def test_after_a_boot_nothing_is_certain_until_the_next_survey(
 
 
 def test_a_file_that_was_cut_short_or_filled_with_nonsense_says_nothing(
-    presence: Presence, tmp_path: Path
+    presence: Presence, place: Path
 ) -> None:
     presence.settle(leaf_of(NAME), [])
-    (tmp_path / os.fsdecode(PRESENCE)).write_bytes(b"")
+    (place / os.fsdecode(PRESENCE)).write_bytes(b"")
     assert not presence.lacks(NAME)
-    (tmp_path / os.fsdecode(PRESENCE)).write_bytes(os.urandom(LEAVES * 512))
+    (place / os.fsdecode(PRESENCE)).write_bytes(os.urandom(LEAVES * 512))
     assert not presence.lacks(NAME)
 
 
 def test_a_directory_that_is_being_made_is_not_called_missing(
-    presence: Presence, tmp_path: Path
+    presence: Presence, place: Path
 ) -> None:
     (tmp_path / "there").mkdir()
     presence.settle_missing(leaf_of(NAME), os.fsencode(tmp_path / "there"))
