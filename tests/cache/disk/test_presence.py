@@ -99,10 +99,10 @@ def test_a_file_that_was_cut_short_or_filled_with_nonsense_says_nothing(
 def test_a_directory_that_is_being_made_is_not_called_missing(
     presence: Presence, place: Path
 ) -> None:
-    (tmp_path / "there").mkdir()
-    presence.settle_missing(leaf_of(NAME), os.fsencode(tmp_path / "there"))
+    (place / "there").mkdir()
+    presence.settle_missing(leaf_of(NAME), os.fsencode(place / "there"))
     assert not presence.lacks(NAME)
-    presence.settle_missing(leaf_of(NAME), os.fsencode(tmp_path / "not"))
+    presence.settle_missing(leaf_of(NAME), os.fsencode(place / "not"))
     assert presence.lacks(NAME)
 
 
