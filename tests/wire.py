@@ -216,7 +216,10 @@ async def unharmed(config: Config, log: Path) -> AsyncIterator[Server]:
         yield server
         again = await server.get("/")
         assert (again.status, again.body) == (clean.status, clean.body)
-        assert await server.wait_rest() == before
+        after = await server.wait_rest()
+        # Fewer: what an earlier test had forgotten was collected meanwhile.
+        assert after.descriptors <= before.descriptors
+        assert after._replace(descriptors=before.descriptors) == before
     assert b"internal error" not in log.read_bytes(), log.read_text()
 
 

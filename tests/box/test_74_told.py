@@ -58,10 +58,11 @@ def test_an_upgrade_says_what_is_wrong_with_the_file(box: Box, tmp_path: Path) -
 def test_that_nobody_serves_is_told_and_why(box: Box) -> None:
     box.signal(signal.SIGWINCH)
     wait_until(lambda: not box.workers)
+    why = "workers were let go by SIGWINCH, until a reload"
+    wait_until(lambda: why in edgebox(box, "status").stdout)
     told = edgebox(box, "status").stdout
     assert "0 workers" in told
     assert "nobody serves: see the error log, or reload" in told
-    assert "workers were let go by SIGWINCH, until a reload" in told
     assert edgebox(box, "reload").returncode == 0
     told = edgebox(box, "status").stdout
     assert "1 worker · generation 2" in told

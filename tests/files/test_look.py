@@ -74,6 +74,7 @@ def test_a_cold_file_is_left_to_a_thread(docroot: Docroot, tmp_path: Path) -> No
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         if (cold := take_look(docroot, b"/page", 100, nowait=True)) is None:
             break
+        time.sleep(0.01)
     in_memory = lives_in_memory(fd)
     os.close(fd)
     if in_memory:

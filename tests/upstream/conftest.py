@@ -113,10 +113,10 @@ class Fake:
 
 @pytest.fixture(autouse=True)
 def no_descriptor_leaks() -> Iterator[None]:
-    """After each test as many descriptors are open as before it."""
+    """After each test no more descriptors are open than before it."""
     before = len(os.listdir("/proc/self/fd"))
     yield
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 @pytest.fixture
