@@ -44,10 +44,10 @@ def purge(
     """
     if not (urls or prefixes or tags or everything):
         raise click.UsageError("say what: a URL, --prefix, --tag or --all")
-    begun = (url.removesuffix("*") for url in urls if url.endswith("*"))
+    starred = (url.removesuffix("*") for url in urls if url.endswith("*"))
     order: dict[str, object] = {
         "urls": [_whole(url) for url in urls if not url.endswith("*")],
-        "prefixes": [_whole(url) for url in (*prefixes, *begun)],
+        "prefixes": [_whole(url) for url in (*prefixes, *starred)],
         "tags": tags,
         "everything": everything,
         "soft": soft,

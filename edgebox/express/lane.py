@@ -113,7 +113,7 @@ class Lane:
                             break
         finally:
             for pending, _ in self._waiting.pop_all():
-                pending.relay.abandon()
+                pending.begun.relay.abandon()
                 pending.conn.close()
             self._close_idle()
             self._epoll.close()
@@ -283,12 +283,10 @@ class Lane:
     def _wait(self, conn: Connection, data: bytes, begun: Begun, is_watched: bool) -> None:
         """Have `conn` wait for an upstream, which takes no task."""
         self._answers.begun = None
-        relay, request, line, tail = begun
-        pending = Pending(relay, conn, data, request, line, tail, relay.asked.began or 0.0)
-        self._waiting.add(pending, is_watched)
+        self._waiting.add(Pending(begun, conn, data), is_watched)
 
     def _advance(self, pending: Pending, is_watched: bool) -> None:
-        response = pending.relay.advance()
+        response = pending.begun.relay.advance()
         if response is None:
             self._hand_over(pending, is_watched)
             return
@@ -306,18 +304,19 @@ class Lane:
 
     def _hand_over(self, pending: Pending, is_watched: bool) -> None:
         """Have a task see to it."""
-        relay, conn, head = pending.relay, pending.conn, pending.head
+        (relay, *_), conn, head = pending
         relay.carry_on()
         if is_watched:
             self._epoll.unregister(conn.sock.fileno())
-        conn.began = pending.began
+        conn.began = relay.began
         self._admission.start(
             self._nursery, serve, self._service, conn, head, self.park, relay.finish
         )
 
     def _deliver(self, pending: Pending, response: Response) -> int:
         """Send what came from upstream; says what becomes of the connection."""
-        service, conn, head, request = self._service, pending.conn, pending.head, pending.request
+        (relay, request, line, tail), conn, head = pending
+        service = self._service
         conn.requests += 1
         conn.active = service.epoch.number
         keep_alive = wants_keep_alive(request.minor, request.headers.tokens(b"connection"))
@@ -341,13 +340,13 @@ class Lane:
         size = len(wire) - len(framed.head)
         if self._answers.logging_begun:
             self._counters.answered(response.status, sent)
-            piece = self._answers.piece(pending.line, response.status, size, sent, request, member)
-            self._log((conn.log_peer, piece, pending.tail))
+            piece = self._answers.piece(line, response.status, size, sent, request, member)
+            self._log((conn.log_peer, piece, tail))
         else:
-            conn.began = pending.began
-            gone = Gone(response.status, size, sent, member, request.host, pending.relay.asked)
+            conn.began = relay.began
+            gone = Gone(response.status, size, sent, member, request.host, relay.asked)
             service.note(conn, head, gone)
-        elapsed = trio.current_time() - pending.began
+        elapsed = trio.current_time() - relay.began
         self._counters.served(kind_of(response), sent, elapsed, elapsed)
         self._counters.hottest.note(url_of(request), 1, sent)
         return STAYS if framed.keep_alive else ENDS

@@ -22,6 +22,7 @@ class Relay(Protocol):
     """A request that somebody else answers. See handlers/relay for one."""
 
     asked: Asked
+    began: float  # on trio's clock
 
     def fileno(self) -> int: ...
     def advance(self) -> Response | None: ...
@@ -41,15 +42,11 @@ class Begun(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """`head` are the octets as received from `conn`; `began` on trio's clock."""
+    """What was `begun` for `conn`, which sent the octets `head`."""
 
-    relay: Relay
+    begun: Begun
     conn: Connection
     head: bytes
-    request: Request
-    line: bytes
-    tail: bytes
-    began: float
 
 
 class Waiting:
@@ -65,7 +62,7 @@ class Waiting:
 
     def add(self, pending: Pending, is_watched: bool) -> None:
         """`is_watched`: the epoll has the client's descriptor already."""
-        fd = pending.relay.fileno()
+        fd = pending.begun.relay.fileno()
         try:
             self._epoll.modify(fd, _ONCE)
         except FileNotFoundError:  # the first time for this connection

@@ -71,6 +71,7 @@ class Accel:
 
     def holds(self, fields: Fields) -> bool:
         """Whether `fields`, as `hold` gave them, are of an answer that names a file."""
+        # Few answers have any Vary: *, and to find that out takes no turn of Python's.
         return _HELD in fields and any(field is _HELD for field in fields)
 
     async def finish(self, request: Request, response: Response) -> Response:

@@ -89,13 +89,13 @@ class Relays:
         if begun is None:
             return None
         relay.ask, relay.flight = begun
-        clock = trio.current_time()
-        brief = self.upstream.fetch_nowait(relay.head(prepared), clock, relay.ask.key)
+        relay.began = trio.current_time()
+        brief = self.upstream.fetch_nowait(relay.head(prepared), relay.began, relay.ask.key)
         if brief is None:
             self.engine.shortcut.drop(relay.flight, relay.ask)
             return None
         relay.brief = brief
-        relay.asked.begin(clock)
+        relay.asked.begin(relay.began)
         return relay
 
     def _prepare(self, request: Request, block: bytes, peer: bytes) -> Prepared | None:
@@ -136,12 +136,14 @@ class Relay:
     """
 
     __slots__ = (
-        "_incoming", "_relays", "_request", "_since", "ask", "asked", "brief", "flight",
+        "_incoming", "_relays", "_request", "_since", "ask", "asked", "began", "brief",
+        "flight",
     )  # fmt: skip
 
     ask: Ask
     flight: Flight
     brief: Brief
+    began: float
 
     def __init__(self, relays: Relays, request: Request, now: Instant) -> None:
         self._relays = relays

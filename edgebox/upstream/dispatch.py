@@ -58,7 +58,6 @@ class Dispatcher:
         self, servers: tuple[Server, ...], balance: Balance, queue: int, timeout: float
     ) -> None:
         self._servers = servers
-        self._only = servers[0] if len(servers) == 1 else None
         self._balance = balance
         self._queue = queue
         self._timeout = timeout
@@ -120,10 +119,7 @@ class Dispatcher:
         return {"waiting": len(self._waiters), "waited": self._waited}
 
     def _choose(self, key: bytes, now: float, tried: Collection[Server]) -> Server | None:
-        if self._only is not None and self._only.is_fine and not tried:
-            servers = [self._only]
-        else:
-            servers = eligible(self._servers, now, tried)
+        servers = eligible(self._servers, now, tried)
         if not servers:
             raise UpstreamError(Reason.NO_SERVER)
         free = [server for server in servers if server.has_room]

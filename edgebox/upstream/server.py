@@ -68,11 +68,6 @@ class Server:
     def has_room(self) -> bool:
         return self.active < self._rules.connections
 
-    @property
-    def is_fine(self) -> bool:
-        """Whether nothing at all speaks against asking it."""
-        return self._health is health.FINE and not self.drained
-
     def standing(self, now: float) -> Standing:
         health_now = self._health
         return Standing.UP if health_now is health.FINE else health_now.standing(now)
@@ -80,7 +75,7 @@ class Server:
     def occupy(self, now: float) -> None:
         """Count a connection as in use: `lease` comes next."""
         self.active += 1
-        if self._health is not health.FINE and self._health.standing(now) is Standing.TRIAL:
+        if self.standing(now) is Standing.TRIAL:
             self._health = health.begin_trial(self._health, self._rules.health, now)
 
     def vacate(self) -> None:
