@@ -9,6 +9,7 @@ counts once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,3 +130,17 @@ def alive(process: int) -> bool:
     except OSError:
         return False
     return text.rpartition(")")[2].split()[0] != "Z"
+
+
+def marked(mark: str) -> list[int]:
+    """All that run and were started with `mark`, "NAME=VALUE", in their environment.
+
+    That finds those, too, whose parent has ended: proc(5), environ.
+    """
+    found = []
+    for entry in PROC.iterdir():
+        if entry.name.isdigit() and alive(int(entry.name)):
+            with suppress(OSError):  # it has ended meanwhile
+                if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return sorted(found)

@@ -23,7 +23,7 @@ from typing import Any
 from edgebox.cli.control import ControlClient
 from perf.faults.answer import Target
 from perf.faults.app import body_of
-from perf.processes import alive
+from perf.processes import marked
 from perf.server import free_port
 
 MARK = "EDGEBOX_FAULTS"
@@ -157,16 +157,7 @@ class Box:
 
     def processes(self, role: str = "") -> list[int]:
         """All that are alive, or those of a role."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit() or not alive(pid := int(entry.name)):
-                continue
-            with contextlib.suppress(OSError):
-                if self.mark.encode() in (entry / "environ").read_bytes() and (
-                    not role or MODULES[role] in _command(pid)
-                ):
-                    found.append(pid)
-        return sorted(found)
+        return [pid for pid in marked(self.mark) if not role or MODULES[role] in _command(pid)]
 
     def ask(self, path: str, *, coding: str = "", patience: float = 5.0) -> tuple[int, Any, bytes]:
         """Status, fields and body on a connection of its own; 0 where no answer came."""

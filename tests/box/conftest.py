@@ -24,6 +24,7 @@ from typing import NoReturn
 
 import pytest
 
+from perf.processes import marked
 from tests.box.apps.running import AppServer, gunicorn
 from tests.wire import PATIENCE, Server, configure, unharmed
 
@@ -215,10 +216,12 @@ def running(
     finally:
         if process.poll() is None:
             process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        # Who came after it or outlives it: it has our pipes, which nobody would ever close.
+        for pid in marked(f"RUNTIME_DIRECTORY={runtime}"):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.communicate()
         shutil.rmtree(runtime, ignore_errors=True)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 
-from perf.processes import Task, Usage, alive, family, own_memory, spent, usage
+from perf.processes import Task, Usage, alive, family, marked, own_memory, spent, usage
 
 
 def test_what_was_spent_counts_new_threads_whole() -> None:
@@ -39,6 +40,20 @@ def test_a_child_belongs_to_the_family_until_it_ends() -> None:
     assert not alive(child.pid)
     assert child.pid not in family(os.getpid())
     assert usage([child.pid]) == Usage({})
+
+
+def test_who_bears_a_mark_is_found_when_its_parent_has_ended() -> None:
+    mark = f"EDGEBOX_TEST={os.getpid()}"
+    sleeps = [sys.executable, "-c", "import time; time.sleep(30)"]
+    code = f"import subprocess; print(subprocess.Popen({sleeps!r}, stdout=-3, stderr=-3).pid)"
+    name, _, value = mark.partition("=")
+    told = subprocess.run(
+        [sys.executable, "-c", code], env={name: value}, capture_output=True, check=True
+    )
+    (orphan,) = marked(mark)
+    os.kill(orphan, signal.SIGKILL)
+    assert orphan == int(told.stdout)
+    assert marked(mark + "0") == []
 
 
 def test_every_thread_is_seen_and_time_only_grows() -> None:

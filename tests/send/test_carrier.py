@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -200,7 +201,7 @@ async def test_a_disk_that_fails_cuts_the_answer_off(
 @pytest.mark.slow
 async def test_draining_waits_until_the_file_is_out(boxes: Boxes) -> None:
     async with boxes() as box, box.connect(4096) as client:
-        await client.send(request("/long.bin"))
+        await client.send(request("/long.bin", "Connection: close"))
         await read_head(client)
         await wait_for(lambda: box.transfers == 1)
         worker = box.server.worker
@@ -209,6 +210,8 @@ async def test_draining_waits_until_the_file_is_out(boxes: Boxes) -> None:
         assert waited.cancelled_caught
         async with trio.open_nursery() as nursery:
             nursery.start_soon(worker.admission.wait_none)
+            # With so small a window the rest would take up to half a minute.
+            client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
             got = client.buffer
             while len(got) < len(box.body):
                 got += await client.stream.receive_some(65536)
