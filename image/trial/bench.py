@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trial.failure import Failed, run, wait_until
-from trial.machine import EMULATED, EMULATED_IN_ITS_TIME, KVM, Hardware, Machine
+from trial.hardware import EMULATED, EMULATED_IN_ITS_TIME, KVM, Hardware
+from trial.machine import Machine
 from trial.origin import Origin
 from trial.seed import Content, Key, archive, configuration, connect, volume
 
 READY = re.compile(rb"appliance: (ready|not ready) after ([0-9.]+) s, (\d+) MiB in use")
 SLOT = re.compile(rb"appliance: version (\S+) in slot (\w)")
 WELL = re.compile(rb"all is well")
+NO_SSH = 255  # what ssh itself ends with; ssh(1)
 PROBE = 25.0  # seconds in which a guest under KVM has said something, if KVM works
 
 
@@ -40,6 +42,7 @@ class Bench:
         self.accel = KVM if os.access("/dev/kvm", os.R_OK | os.W_OK) else self.emulated
         self.disk = self.new_disk("disk")
         self._machine: Machine | None = None
+        self._has_ssh = False
         self.page, self.header = b"", ""  # what the box was told to serve last
         self.boots: list[float] = []  # seconds to the ready line, of each
 
@@ -81,6 +84,7 @@ class Bench:
     def boot_with(self, hardware: Hardware) -> Machine:
         """Pulls the plug if a machine runs, and starts this one; it has to come up well."""
         self.stop()
+        self._has_ssh = False
         self._machine = self._start(hardware)
         found = self.machine.wait(READY)
         self.boots.append(time.monotonic() - self.machine.began)
@@ -135,6 +139,9 @@ class Bench:
 
     def inside(self, command: str, given: Path | None = None) -> str:
         """What a command, which has to succeed, says on the box."""
+        if not self._has_ssh:  # the site is there before it
+            wait_until(lambda: self.ssh("true").returncode != NO_SSH, "SSH")
+            self._has_ssh = True
         done = self.ssh(command, given)
         if done.returncode:
             said = (done.stdout + done.stderr).decode(errors="replace")

@@ -5,7 +5,7 @@ import re
 
 from trial.bench import Bench
 from trial.failure import Failed
-from trial.machine import Hardware
+from trial.hardware import CD, Hardware
 from trial.seed import archive, configuration, disc
 from trial.serving import greeting
 
@@ -33,6 +33,7 @@ def uefi(bench: Bench) -> None:
     bench.boot_with(
         Hardware(
             bench.new_disk("second"), bench.where, bench.accel, "uefi", seed,
+            seed_at=CD,
             network_card="e1000e",
             address=ADDRESS,
             extra=(

@@ -6,71 +6,16 @@ All is on loopback, at ports that the kernel chose. Nothing here knows what is p
 import http.client
 import os
 import re
-import shutil
 import socket
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from trial.failure import PATIENCE, Failed, wait_until
+from trial.hardware import Hardware
 
-CODE = ("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_CODE.fd")
 FORWARD = re.compile(r"HOST_FORWARD\]\s+\d+\s+\S+\s+(\d+)\s+\S+\s+(\d+)")
-KVM = ("-accel", "kvm", "-cpu", "host", "-smp", "2")
-EMULATED = ("-accel", "tcg,thread=multi", "-smp", "2")
-# The box's clock goes by the instructions that it has executed, 4 ns each: a host that is busy with
-# other things makes it slow, and nothing inside it late. GRUB for a BIOS crawls then.
-EMULATED_IN_ITS_TIME = ("-accel", "tcg,thread=single", "-icount", "shift=2", "-smp", "1")
-INSIDE = (80, 9180, 22, 8081)  # served, status, SSH, and one that nothing may reach
-
-
-@dataclass(frozen=True)
-class Hardware:
-    """What the machine is made of."""
-
-    disk: Path
-    where: Path
-    accel: tuple[str, ...]  # qemu's options: who executes the box's instructions
-    firmware: str = "bios"
-    seed: Path | None = None
-    network_card: str = "virtio-net-pci"
-    address: str = "10.0.2.15"  # which qemu forwards to; by DHCP the box has this one
-    extra: tuple[str, ...] = ()
-
-    def command(self, monitor: Path) -> list[str]:
-        forwards = "".join(f",hostfwd=tcp:127.0.0.1:0-{self.address}:{port}" for port in INSIDE)
-        command = [
-            "nice", "-n", "10", "qemu-system-x86_64", "-nodefaults", "-display", "none",
-            "-machine", "q35", *self.accel, "-m", "1024",
-            # Data that the guest has not flushed is partly in qemu's memory (where a new cluster
-            # lies), and goes with it: a kill loses what a power cut may.
-            "-drive", f"file={self.disk},if=none,id=disk,format=qcow2,cache=writeback",
-            "-device", "virtio-blk-pci,drive=disk,bootindex=1",
-            "-device", "virtio-scsi-pci,id=scsi", "-device", "virtio-rng-pci",
-            "-netdev", f"user,id=net{forwards}",
-            "-device", f"{self.network_card},netdev=net,romfile=",
-            "-serial", "stdio", "-monitor", f"unix:{monitor},server,nowait", *self.extra,
-        ]  # fmt: skip
-        if self.firmware == "uefi":
-            command += self._flash()
-        if self.seed is not None and self.seed.suffix == ".iso":
-            command += ["-drive", f"file={self.seed},if=none,id=cd,media=cdrom",
-                        "-device", "ide-cd,drive=cd"]  # fmt: skip
-        elif self.seed is not None:
-            command += ["-drive", f"file={self.seed},if=none,id=dseed0,format=raw,readonly=on",
-                        "-device", "scsi-hd,bus=scsi.0,drive=dseed0,id=seed0"]  # fmt: skip
-        return command
-
-    def _flash(self) -> list[str]:
-        code = next((name for name in CODE if Path(name).exists()), None)
-        if code is None:
-            raise Failed("no UEFI firmware: install ovmf")
-        variables = self.where / "variables"
-        shutil.copyfile(code.replace("CODE", "VARS"), variables)
-        return ["-drive", f"if=pflash,format=raw,readonly=on,file={code}",
-                "-drive", f"if=pflash,format=raw,file={variables}"]  # fmt: skip
 
 
 class Machine:
@@ -102,7 +47,7 @@ class Machine:
         self.monitor.settimeout(30)
         self.monitor.connect(str(monitor))
         self._answer()
-        self.volume = "seed0" if hardware.seed is not None else ""
+        self.volume = "seed0-device" if hardware.seed is not None else ""
         self.volumes = 0
         found = FORWARD.findall(self.ask("info usernet"))
         self.ports = {int(inside): int(outside) for outside, inside in found}

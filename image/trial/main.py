@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from trial import bringing, inside, lasting, serving, upgrading
+from trial import bringing, inside, lasting, platforms, serving, upgrading
 from trial.bench import Bench, Extent
 from trial.failure import Failed
 
@@ -31,8 +31,9 @@ ACTS: tuple[tuple[Step, ...], ...] = (
         upgrading.update,
     ),
     (bringing.uefi, bringing.static_address, bringing.credentials, bringing.no_key),
+    (platforms.platforms,),
 )  # fmt: skip
-LONG = (upgrading.silent_upgrade,)  # with --everything
+LONG = (upgrading.silent_upgrade, platforms.platforms)  # with --everything
 TROUBLE = (
     Failed, OSError, ValueError, KeyError, http.client.HTTPException, subprocess.SubprocessError
 )  # fmt: skip
@@ -76,7 +77,7 @@ def main() -> None:
     parser.add_argument("--cuts", type=int, default=5, help="how often the power goes")
     parser.add_argument("--firmware", choices=("bios", "uefi"), default="bios")
     parser.add_argument("--only", default="", help="steps of these names, by commas")
-    parser.add_argument("--everything", action="store_true", help="also what takes ten minutes")
+    parser.add_argument("--everything", action="store_true", help="also what takes minutes")
     parser.add_argument(
         "--busy-host", action="store_true", help="slower, by UEFI; keeps the box's deadlines"
     )

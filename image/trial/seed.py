@@ -36,7 +36,7 @@ def volume(path: Path, files: Mapping[str, Content]) -> Path:
     return path
 
 
-def disc(path: Path, files: Mapping[str, bytes]) -> Path:
+def disc(path: Path, files: Mapping[str, Content]) -> Path:
     """An ISO labelled cidata, made as docs/appliance.md has it."""
     sources = put(path.with_suffix(".files"), files)
     run("genisoimage", "-quiet", "-V", "cidata", "-J", "-r", "-o", path, *sources)
