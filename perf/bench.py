@@ -20,9 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
+
 from perf import machine, report, stall
 from perf.caches import CACHES, NAMES, lineup
 from perf.chart import chart
+from perf.faults import report as faults_report
 from perf.measure import Bench, measure
 from perf.peers import PEERS, Peer, Setting, find, version
 from perf.results import Result, Sample, result
@@ -218,9 +221,18 @@ def main(arguments: Sequence[str]) -> int:
         missing=tuple(missing),
         configs={name: examples(name, descriptors) for name in options.peers if name in tools},
         results=tuple(collect(options, rounds)),
+        breakage=last_breakage(),
     )
     write(run, options.out if len(rounds) == options.rounds else None)
     return 0 if any(f.clean for r in run.results for f in r.figures.values()) else 1
+
+
+def last_breakage() -> str:
+    """What faults.json says, in short; "" if nobody has made one."""
+    path = HERE / "faults.json"
+    if not path.exists():
+        return ""
+    return faults_report.summary(msgspec.json.decode(path.read_bytes(), type=faults_report.Run))
 
 
 def write(run: report.Run, out: Path | None) -> None:

@@ -30,8 +30,6 @@ the load tool's core whose time is not counted. The origin counts what it is ask
 all while the answer is hot, every request where all are misses. nginx is its proxy_cache
 there, Varnish its two processes and varnishncsa, and what they keep lies in RAM or on tmpfs.
 """
-FAULTS = """\
-What is lost when something breaks, and how soon all is well again: [FAULTS.md](FAULTS.md)."""
 HEADINGS = {
     Unit.MICROSECONDS: "CPU µs per request",
     Unit.OCTETS: "Memory, octets per connection",
@@ -54,6 +52,7 @@ class Run:
     missing: tuple[str, ...]
     configs: Mapping[str, str]
     results: tuple[Result, ...]
+    breakage: str = ""  # what `perf.faults` found last, for people
 
 
 def markdown(run: Run) -> str:
@@ -62,12 +61,14 @@ def markdown(run: Run) -> str:
     source = f", edgebox at `{run.commit}`" if run.commit else ""
     kind = "a quick run, not to be quoted" if run.quick else "`make bench`"
     intro = f"{run.generated}{source}, {kind}, rounds: {run.rounds}. {run.cores}"
-    parts = [title, intro, "![CPU time per request](results.svg)", METHOD.strip(), FAULTS]
+    parts = [title, intro, "![CPU time per request](results.svg)", METHOD.strip()]
     parts += ["## Against the targets", verdict_table(run.results)]
     for unit, heading in HEADINGS.items():
         rows = [result for result in run.results if result.row.unit is unit]
         if rows:
             parts += [f"## {heading}", figure_table(rows, list(run.versions), unit)]
+    if run.breakage:
+        parts += ["## When something breaks", run.breakage]
     if spoilt := faults(run):
         parts += ["## Missing or spoilt", "\n".join(f"- {line}" for line in spoilt)]
     parts += ["## Machine and versions", fact_table(run)]

@@ -52,6 +52,8 @@ core with a wrk of its own, since two cores leave none for the load alone: so a 
 of a core. The better of two rounds each.""",
 }
 
+RECOVERIES = ("until another", "goes on after", "is answered after")  # figures that tell of one
+
 
 @dataclass(frozen=True)
 class Run:
@@ -94,6 +96,20 @@ def markdown(run: Run) -> str:
         parts += ["## Missing", "\n".join(f"- {line}" for line in run.missing)]
     parts += ["## Machine", table(["", ""], list(run.machine.items()), "ll")]
     return "\n\n".join(parts) + "\n"
+
+
+def summary(run: Run) -> str:
+    """For RESULTS.md: what was sent and lost, and how soon all was well again."""
+    source = f", edgebox at `{run.commit}`" if run.commit else ""
+    told = f"{run.generated}{source}. [FAULTS.md](FAULTS.md) has what was done, and every promise."
+    times = [
+        [TITLES[it.key], figure.what, number(figure)]
+        for it in run.outcomes
+        for figure in it.figures
+        if figure.unit == "s" and any(words in figure.what for words in RECOVERIES)
+    ]
+    heads = ["", "recovered", "s"]
+    return "\n\n".join((told, load_table(run.outcomes), table(heads, times, "llr")))
 
 
 def load_table(outcomes: Sequence[Outcome]) -> str:

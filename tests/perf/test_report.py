@@ -34,6 +34,12 @@ def test_every_table_has_as_many_cells_in_each_line_as_in_its_head(made_up_run: 
         width = cells
 
 
+def test_what_was_lost_when_something_broke_stands_beside_the_speeds(made_up_run: Run) -> None:
+    assert "When something breaks" not in report.markdown(made_up_run)
+    told = dataclasses.replace(made_up_run, breakage="1 of 100 lost")
+    assert "## When something breaks\n\n1 of 100 lost\n\n## " in report.markdown(told)
+
+
 def test_what_is_missing_or_spoilt_is_told(made_up_run: Run) -> None:
     text = report.markdown(made_up_run)
     assert "- h2o: h2o is not installed" in text

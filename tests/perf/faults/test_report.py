@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from perf.faults import report
@@ -31,6 +32,13 @@ def test_the_table_has_every_count(run: report.Run) -> None:
     assert "| until another one works, worst | 1.50 | s |" in text
     assert "- gcc is not installed" in text
     assert "`python -m perf.faults`, which took 5.5 minutes" in text
+
+
+def test_in_short_it_is_what_was_lost_and_how_soon_all_was_well(run: report.Run) -> None:
+    text = report.summary(msgspec.json.decode(report.as_json(run), type=report.Run))
+    assert f"| {report.TITLES['killing']} | 8 | 100 | 95 | 3 × 503 | 2 | 1 |" in text
+    assert f"| {report.TITLES['killing']} | until another one works, worst | 1.50 |" in text
+    assert "killed | 3" not in text
 
 
 def test_times_of_a_shared_machine_are_marked(run: report.Run) -> None:
