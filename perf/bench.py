@@ -26,7 +26,7 @@ from perf import machine, report, stall
 from perf.caches import CACHES, NAMES, lineup
 from perf.chart import chart
 from perf.faults import report as faults_report
-from perf.measure import Bench, measure
+from perf.measure import Bench, measure, measure_in_turns
 from perf.peers import PEERS, Peer, Setting, find, version
 from perf.results import Result, Sample, result
 from perf.rows import PAGE, PATHS, ROWS, SMALL, Method, Row, quick
@@ -111,11 +111,15 @@ def one_round(
     for row in options.rows:
         present = [peer for peer in lineup(row) if peer.name in tools]
         first = number % len(present) if present else 0
-        for peer in present[first:] + present[:first]:
-            sample = measure(row, peer, tools[peer.name], bench)
-            samples[row.key, peer.name] = sample
+        turns = [(peer, tools[peer.name]) for peer in present[first:] + present[:first]]
+        if row.takes_turns:
+            found = measure_in_turns(row, turns, bench)
+        else:
+            found = {peer.name: measure(row, peer, tool, bench) for peer, tool in turns}
+        for name, sample in found.items():
+            samples[row.key, name] = sample
             told = f"{report.number(sample.value, row.unit):>8} {row.unit.value}"
-            say(f"round {number + 1}  {row.key:10} {peer.name:9} {told}  {sample.fault}".rstrip())
+            say(f"round {number + 1}  {row.key:10} {name:9} {told}  {sample.fault}".rstrip())
     return samples
 
 

@@ -1,4 +1,6 @@
-"""One row with one peer, once: start, verify, warm, measure, verify again, stop.
+"""One row, once: start, verify, warm, measure, verify again, stop.
+
+Of rows that count CPU time all servers stand at once and take turns; of others, one after another.
 
 Before and after a load every target is fetched and compared with the file. A sample is
 spoilt by a load that saw an error, a server that lost a process, a log with lines missing, or
@@ -12,7 +14,7 @@ import contextlib
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,14 +22,16 @@ from perf import connections, loads, stall
 from perf.origin import COMPILER, asked_in_all, judge_hits, judge_misses, running_origin
 from perf.peers import Peer, Setting, find
 from perf.processes import own_memory, spent, usage
-from perf.results import Sample
+from perf.results import Sample, joined
 from perf.rows import Load, Method, Row
 from perf.server import Server, ServerFailed, check, free_port, running
 
+PARTS = 4  # of a load, between which servers take turns
 SETTLE = 2.5  # seconds: more than the longest turn of a server's clock
 LOG_KEPT = 0.95  # of the lines, at least: some are still in a buffer when a server ends
 DOWNLOAD_RATE = 110_000  # octets a second: a gigabit shared by a thousand
 OWN_DESCRIPTORS = 200  # beside the held connections
+TROUBLE = (ServerFailed, OSError, ValueError, subprocess.SubprocessError)
 
 
 @dataclass(frozen=True)
@@ -45,26 +49,71 @@ class Bench:
 def measure(row: Row, peer: Peer, tool: str, bench: Bench) -> Sample:
     """One sample; whatever goes wrong with the server or the load becomes its fault."""
     try:
-        with (
-            _directory(peer, bench.scratch) as directory,
-            _directory(peer, bench.memory) as memory,
-            _upstream(row, bench, directory) as upstream,
-        ):
-            setting = Setting(
-                directory=directory,
-                root=bench.root,
-                port=free_port(),
-                log=row.log,
-                load=row.load,
-                descriptors=bench.descriptors,
-                memory=memory,
-                upstream=upstream,
-            )
+        with _place(row, peer, bench) as setting:
             with running(peer, tool, setting, bench.server_core) as server:
                 sample = METHODS[row.method](server, row, bench)
-            return sample if not row.log else _with_log_checked(sample, server)
-    except (ServerFailed, OSError, ValueError, subprocess.SubprocessError) as error:
-        return Sample(None, fault=" ".join(str(error).split()) or type(error).__name__)
+            return _with_log_checked(sample, row, server)
+    except TROUBLE as error:
+        return _spoilt(error)
+
+
+def measure_in_turns(
+    row: Row, peers: Sequence[tuple[Peer, str]], bench: Bench
+) -> dict[str, Sample]:
+    """A sample of each by its name: side by side, each in turn at work on a part of the load.
+
+    Where others have a share of the machine it is half as fast again in one minute as in the next;
+    a load after the other compares minutes.
+    """
+    taken: dict[str, list[Sample]] = {peer.name: [] for peer, _ in peers}
+    standing: dict[str, Server] = {}
+    with contextlib.ExitStack() as places, contextlib.ExitStack() as servers:
+        for peer, tool in peers:
+            try:
+                setting = places.enter_context(_place(row, peer, bench))
+                server = servers.enter_context(running(peer, tool, setting, bench.server_core))
+                warm(server, row)
+            except TROUBLE as error:
+                taken[peer.name].append(_spoilt(error))
+            else:
+                standing[peer.name] = server
+        part = replace(row, load=row.load.part(PARTS))
+        for turn in range(PARTS):
+            names = list(standing)
+            for name in names[turn % len(names) :] + names[: turn % len(names)] if names else ():
+                try:
+                    taken[name].append(METHODS[row.method](standing[name], part, bench))
+                except TROUBLE as error:
+                    taken[name].append(_spoilt(error))
+        servers.close()  # so that their logs are written
+        samples = {name: joined(parts) for name, parts in taken.items()}
+        for name, server in standing.items():
+            samples[name] = _with_log_checked(samples[name], row, server)
+    return samples
+
+
+def _spoilt(error: Exception) -> Sample:
+    return Sample(None, fault=" ".join(str(error).split()) or type(error).__name__)
+
+
+@contextlib.contextmanager
+def _place(row: Row, peer: Peer, bench: Bench) -> Iterator[Setting]:
+    """What one server is to work with: directories, a port, an upstream where it has one."""
+    with (
+        _directory(peer, bench.scratch) as directory,
+        _directory(peer, bench.memory) as memory,
+        _upstream(row, bench, directory) as upstream,
+    ):
+        yield Setting(
+            directory=directory,
+            root=bench.root,
+            port=free_port(),
+            log=row.log,
+            load=row.load,
+            descriptors=bench.descriptors,
+            memory=memory,
+            upstream=upstream,
+        )
 
 
 @contextlib.contextmanager
@@ -86,8 +135,8 @@ def _upstream(row: Row, bench: Bench, directory: Path) -> Iterator[int]:
         yield port
 
 
-def _with_log_checked(sample: Sample, server: Server) -> Sample:
-    if not server.peer.logs or sample.fault:
+def _with_log_checked(sample: Sample, row: Row, server: Server) -> Sample:
+    if not row.log or not server.peer.logs or sample.fault:
         return sample
     lines = 0
     with server.setting.access_log.open("rb") as log:
@@ -116,13 +165,11 @@ def run(load: Load, server: Server) -> loads.Outcome:
 
 def measure_cpu(server: Server, row: Row, bench: Bench) -> Sample:
     """Nanoseconds on a CPU over a load, by its requests, in µs."""
-    warm(server, row)
     return take_load(server, row)
 
 
 def measure_cached(server: Server, row: Row, bench: Bench) -> Sample:
     """The same of a load that must not reach the upstream at all."""
-    warm(server, row)
     before = asked_in_all(server.setting.upstream)
     sample = take_load(server, row)
     reached = asked_in_all(server.setting.upstream) - before
@@ -131,7 +178,6 @@ def measure_cached(server: Server, row: Row, bench: Bench) -> Sample:
 
 def measure_relayed(server: Server, row: Row, bench: Bench) -> Sample:
     """The same of a load that must reach the upstream with every request."""
-    warm(server, row)
     before = asked_in_all(server.setting.upstream)
     sample = take_load(server, row)
     reached = asked_in_all(server.setting.upstream) - before - 1  # the check after the load

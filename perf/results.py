@@ -28,6 +28,28 @@ class Sample:
     details: Mapping[str, float] = field(default_factory=dict)
 
 
+def joined(parts: Sequence[Sample]) -> Sample:
+    """The parts of one load as one sample: each weighs as much as it has requests."""
+    requests = sum(part.requests for part in parts)
+    faults = dict.fromkeys(part.fault for part in parts if part.fault)
+    names = dict.fromkeys(name for part in parts for name in part.details)
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [(v, part.requests) for v, part in zip(values, parts, strict=True) if v is not None]
+        weight = sum(count for _, count in known)
+        return sum(v * count for v, count in known) / weight if weight else None
+
+    return Sample(
+        mean([part.value for part in parts]),
+        "; ".join(faults),
+        requests,
+        sum(part.seconds for part in parts),
+        max((part.p99 for part in parts if part.p99 is not None), default=None),
+        mean([part.switches for part in parts]),
+        {name: sum(part.details.get(name, 0) for part in parts) for name in names},
+    )
+
+
 @dataclass(frozen=True)
 class Figure:
     """A peer in a row: median and span of the clean rounds, and what spoilt the others."""

@@ -52,6 +52,10 @@ class Load:
     target: str = "/small.html"
     size: int = SMALL  # of each answer's body, in octets
 
+    def part(self, parts: int) -> Load:
+        """One of so many, which together are this."""
+        return replace(self, seconds=self.seconds / parts, requests=self.requests // parts)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -70,6 +74,11 @@ class Row:
     def is_proxied(self) -> bool:
         """Whether the servers stand before an upstream; the files are its answers then."""
         return self.method in (Method.CACHED, Method.RELAYED)
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether the servers stand side by side, each in turn at work on a part of the load."""
+        return self.unit is Unit.MICROSECONDS
 
     @property
     def tools(self) -> frozenset[str]:

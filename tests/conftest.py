@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Generator
@@ -27,6 +28,12 @@ settings.register_profile(
 )
 settings.register_profile("deep", parent=settings.get_profile("fast"), max_examples=2000)
 settings.load_profile("fast")
+
+
+def pytest_collection_finish() -> None:
+    """What pytest and the tests consist of stays: no collection need go through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

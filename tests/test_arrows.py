@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "edgebox"
 IMPURE = {"trio", "h11", "socket", "os", "time", "random", "select", "subprocess", "threading"}
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Full names of the modules that a file imports, deferred ones included."""
     found: set[str] = set()

@@ -8,7 +8,6 @@ that reader: memory stays bounded, and the answer is then not whole in the end.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -17,13 +16,13 @@ from weakref import WeakKeyDictionary
 import trio
 from msgspec import Struct
 
+from edgebox.cache.readback import ReadBack, Room
 from edgebox.files.entry import OpenFile
 from edgebox.http.headers import Fields
 from edgebox.http.message import StreamBroken
 
 PATIENCE = 2.0  # seconds for a disk to take what comes in; then it goes on without a file
-GIVE_UP = 30.0  # seconds for a disk to give back what it took
-READ = 256 * 1024  # octets that a reader takes from the file at a time
+PIECE = 64 * 1024  # octets that a reader takes from RAM at a time
 # Seconds for which one reader may hold up the others, who then wait for nobody else. Readers
 # of a window get a piece of 64 KiB or so each time: below 13 kB/s they are cut off.
 INDULGENCE = 5.0
@@ -46,15 +45,6 @@ class Overflow(Protocol):
     def close(self) -> None:
         """Nothing more will be written, and it will not be stored unless it was."""
         ...
-
-
-class Room(Protocol):
-    """Where octets in RAM are counted. `cramped`: there should be no more of them."""
-
-    @property
-    def cramped(self) -> bool: ...
-    def charge(self, octets: int) -> None: ...
-    def refund(self, octets: int) -> None: ...
 
 
 class Waiting(Protocol):
@@ -81,7 +71,7 @@ class Spool:
     def __init__(self, rules: SpoolRules) -> None:
         self._rules = rules
         self.overflow: Overflow | None = None
-        self._file: OpenFile | None = None
+        self._back: ReadBack | None = None  # reads the file
         self._filed = 0  # octets that are in the file
         self._files = True  # the file takes more; False once it cannot, or need not
         self._latest = b""  # of what is in the file the end: most readers are there
@@ -100,6 +90,8 @@ class Spool:
     def __del__(self) -> None:
         # The last reader may well be through long after the fetch.
         self._rules.room.refund(sum(map(len, self._parts)) + len(self._latest))
+        if self._back is not None:
+            self._back.close()
 
     @property
     def readable(self) -> bool:
@@ -129,8 +121,9 @@ class Spool:
             self._hold(b"")
             if self._is_full(len(octets)):
                 await self._make_room(len(octets))
-            self._parts.append(octets)
-            self._starts.append(self.size)
+            for start in range(0, len(octets), PIECE):
+                self._parts.append(octets[start : start + PIECE])
+                self._starts.append(self.size + start)
             self._rules.room.charge(len(octets))
         self.size += len(octets)
         self._wake()
@@ -155,18 +148,8 @@ class Spool:
         if self._filed - len(self._latest) <= position < self._filed:
             return self._latest[position - self._filed :]
         if position < self._filed:
-            assert self._file is not None
-            count = min(READ, self._filed - position)
-            # Written a moment ago: in the page cache, but for a reader far behind.
-            octets = b""
-            with trio.move_on_after(GIVE_UP) as waited:
-                octets = await trio.to_thread.run_sync(
-                    os.pread, self._file.fileno(), count, position, abandon_on_cancel=True
-                )
-            if not octets:
-                told = "cannot be read in time" if waited.cancelled_caught else "is short"
-                raise StreamBroken(f"the file of a fetch in progress {told}")
-            return octets
+            assert self._back is not None
+            return await self._back.get(position, self._filed, len(self.positions))
         if position < self._base:
             raise StreamBroken("came too late for an answer that is not kept")
         index = bisect_right(self._starts, position) - 1
@@ -192,7 +175,7 @@ class Spool:
         taken = None if overflow is None else await _write(overflow, b"".join(self._parts))
         self._files = taken or False
         if overflow is not None and taken:
-            self.overflow, self._file = overflow, overflow.file.acquire()
+            self.overflow, self._back = overflow, ReadBack(overflow.file, self._rules.room)
             self._filed = self.size
             self._drop(len(self._parts))
         elif overflow is not None and taken is False:

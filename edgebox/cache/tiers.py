@@ -16,8 +16,9 @@ from edgebox.cache.answer import Instant
 from edgebox.cache.disktier import PATIENCE, DiskTier
 from edgebox.cache.entry import StoredResponse
 from edgebox.cache.purges import Purge, Scope
+from edgebox.cache.readback import Room
 from edgebox.cache.shelf import Kept, Shelf
-from edgebox.cache.spool import Overflow, Room, Spool
+from edgebox.cache.spool import Overflow, Spool
 from edgebox.cache.vary import surplus_variants
 
 

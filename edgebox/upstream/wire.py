@@ -15,6 +15,8 @@ from contextlib import suppress
 import trio
 
 READ_SIZE = 64 * 1024
+# After a read that filled that: a long body comes, and each piece may wake a thousand readers.
+LONG_READ = 256 * 1024
 _GIVE_WAY = 8  # reads that found octets at once, after which others get their turn
 
 _NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -32,6 +34,7 @@ class Wire:
         "_open",
         "_recv",
         "_send",
+        "_size",
         "_sock",
         "expired",
         "idle_since",
@@ -44,6 +47,7 @@ class Wire:
         self._recv = sock.recv
         self._send = sock.send
         self._at_once = 0
+        self._size = READ_SIZE
         self._open = True
         self.secure = isinstance(sock, ssl.SSLSocket)
         self.expired = False
@@ -54,15 +58,17 @@ class Wire:
         if self._at_once >= _GIVE_WAY:
             return None  # let `receive` yield first
         try:
-            data = self._recv(READ_SIZE)
+            data = self._recv(self._size)
         except _NOT_YET:
             return None
         self._at_once += 1
+        if len(data) >= READ_SIZE:
+            self._size = LONG_READ
         return data
 
     def take(self) -> bytes:
         """What the kernel says is there; b"" at the end. OSError as `receive`."""
-        self._at_once = 0
+        self._at_once, self._size = 0, READ_SIZE
         return self._recv(READ_SIZE)
 
     def fileno(self) -> int:
@@ -79,12 +85,14 @@ class Wire:
             await trio.lowlevel.checkpoint()
         while True:
             try:
-                data = self._recv(READ_SIZE)
+                data = self._recv(self._size)
             except _NOT_YET as reason:
                 self._at_once = 0
                 await self._wait(reason, to_read=True)
             else:
                 self._at_once += 1
+                if len(data) >= READ_SIZE:
+                    self._size = LONG_READ
                 return data
 
     async def wait_for_answer(self) -> None:
@@ -92,6 +100,7 @@ class Wire:
 
         Saves the read that would find so. TLS may hold octets that the kernel has not.
         """
+        self._size = READ_SIZE
         if not self.secure:
             self._at_once = 0
             await trio.lowlevel.wait_readable(self._sock)

@@ -178,7 +178,7 @@ async def test_who_keeps_up_does_not_read_from_the_file(
     await spool.append(b"0123456789")
     reader, got = spool.read(), [b"0123456789"]
     assert await anext(reader) == got[0]
-    monkeypatch.setattr("edgebox.cache.spool.os.pread", None)
+    monkeypatch.setattr("edgebox.cache.readback.os.pread", None)
     for number in range(5):
         await spool.append(b"%d" % number * 20)
         got.append(await anext(reader))

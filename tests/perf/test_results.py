@@ -8,13 +8,27 @@ from hypothesis import strategies as st
 
 from perf.caches import lineup
 from perf.report import Run
-from perf.results import Figure, Sample, Verdict, best_peer, judge, result
+from perf.results import Figure, Sample, Verdict, best_peer, joined, judge, result
 from perf.rows import ROWS
 from perf.targets import BEST, NOTHING, TARGETS, Target
 
 
 def figures(**medians: float | None) -> dict[str, Figure]:
     return {name: Figure(name, (Sample(value),)) for name, value in medians.items()}
+
+
+def test_parts_of_a_load_weigh_as_much_as_they_have_requests() -> None:
+    parts = [
+        Sample(10.0, "", 100, 1.0, 0.02, 0.5, {"upstream_requests": 3}),
+        Sample(20.0, "reset 1", 300, 2.0, 0.01, 0.1, {"upstream_requests": 4}),
+        Sample(None, "reset 1"),
+    ]
+    whole = joined(parts)
+    assert (whole.value, whole.switches) == (17.5, 0.2)
+    assert (whole.requests, whole.seconds, whole.p99) == (400, 3.0, 0.02)
+    assert whole.fault == "reset 1"
+    assert whole.details == {"upstream_requests": 7}
+    assert joined([Sample(None, "it never started")]).value is None
 
 
 def test_a_round_with_a_fault_does_not_move_the_median(made_up_run: Run) -> None:
