@@ -20,7 +20,7 @@ CPU time of the server per request: nanoseconds on a CPU from the first field of
 /proc/PID/task/\\*/schedstat of all the server's processes, before and after a fixed load,
 divided by the requests that the load tool counted. Within each round all servers stand side by
 side and take turns, each at work on one of four parts of the load at a time: a machine that is
-shared with others changes its speed from minute to minute, and who is idle takes no time. Every
+shared with others changes its speed from minute to minute. Every
 figure is the median of its clean rounds, and what is compared is the ratio of two
 medians of this run. Every answer is 200 with the right body, checked before and after each
 load; a load that saw an error counts for nothing. Unless a row says otherwise, all servers

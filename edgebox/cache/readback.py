@@ -60,9 +60,10 @@ class ReadBack:
         done = self._reading[number] = trio.Event()
         try:
             more = await self._read(number * BLOCK + len(block), stop)
-            self._room.charge(len(more))
-            self._blocks.pop(number, None)
+            # What was here may have been let go of meanwhile.
+            self._room.refund(len(self._blocks.pop(number, b"")))
             self._blocks[number] = block + more
+            self._room.charge(len(block) + len(more))
         finally:
             del self._reading[number]
             done.set()

@@ -58,13 +58,9 @@ class Wire:
         if self._at_once >= _GIVE_WAY:
             return None  # let `receive` yield first
         try:
-            data = self._recv(self._size)
+            return self._read()
         except _NOT_YET:
             return None
-        self._at_once += 1
-        if len(data) >= READ_SIZE:
-            self._size = LONG_READ
-        return data
 
     def take(self) -> bytes:
         """What the kernel says is there; b"" at the end. OSError as `receive`."""
@@ -85,15 +81,17 @@ class Wire:
             await trio.lowlevel.checkpoint()
         while True:
             try:
-                data = self._recv(self._size)
+                return self._read()
             except _NOT_YET as reason:
                 self._at_once = 0
                 await self._wait(reason, to_read=True)
-            else:
-                self._at_once += 1
-                if len(data) >= READ_SIZE:
-                    self._size = LONG_READ
-                return data
+
+    def _read(self) -> bytes:
+        data = self._recv(self._size)
+        self._at_once += 1
+        if len(data) >= READ_SIZE:
+            self._size = LONG_READ
+        return data
 
     async def wait_for_answer(self) -> None:
         """Until there may be something to receive: right after a request, nothing is.

@@ -189,6 +189,13 @@ def drop_privilege() -> None:
         libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP; refused unless root, who has them
 
 
+def end_all(runtime: str) -> None:
+    """A box's whole family: who comes after it or outlives it has its pipes, and may keep them."""
+    for pid in marked(f"RUNTIME_DIRECTORY={runtime}"):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 @contextmanager
 def running(
     *arguments: str, cwd: Path | None = None, unprivileged: bool = False,
@@ -211,6 +218,7 @@ def running(
         ready = re.search(r"ready on (\S+)", line)
         if ready is None:
             process.kill()
+            end_all(runtime)
             raise AssertionError(f"not ready: {line!r} {process.communicate()[1]}")
         yield Box(process, ready[1], f"{runtime}/control.sock")
     finally:
@@ -218,10 +226,7 @@ def running(
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
-        # Who came after it or outlives it: it has our pipes, which nobody would ever close.
-        for pid in marked(f"RUNTIME_DIRECTORY={runtime}"):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        end_all(runtime)
         process.communicate()
         shutil.rmtree(runtime, ignore_errors=True)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from edgebox.cache.readback import BLOCK, KEPT, ReadBack
 from edgebox.files.entry import OpenFile
@@ -102,6 +104,33 @@ async def test_one_reader_holds_nothing(file: OpenFile) -> None:
     assert await back.get(0, len(BODY), 2) == BODY[:BLOCK]
     assert room.account.held == BLOCK
     assert await back.get(100, len(BODY), 1) == BODY[100 : 100 + BLOCK]
+    assert room.account.held == 0
+
+
+async def test_what_is_let_go_of_while_it_grows_is_counted_once(
+    file: OpenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.write(file.fileno(), BODY)
+    monkeypatch.setattr("edgebox.cache.readback.KEPT", 1)
+    room = Room()
+    back = ReadBack(file, room)
+    assert await back.get(0, 10, 2) == BODY[:10]
+    go_on, pread = threading.Event(), os.pread
+
+    def slow(fd: int, count: int, position: int) -> bytes:
+        if position == 10:
+            go_on.wait(5)
+        return pread(fd, count, position)
+
+    monkeypatch.setattr("edgebox.cache.readback.os.pread", slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(back.get, 10, 20, 2)
+        await trio.testing.wait_all_tasks_blocked()
+        await back.get(BLOCK, BLOCK + 5, 2)
+        assert room.account.held == 5
+        go_on.set()
+    assert room.account.held == 20
+    back.close()
     assert room.account.held == 0
 
 
