@@ -35,9 +35,10 @@ class Hottest:
 
     def note(self, url: bytes, hits: int, octets: int) -> None:
         """`hits` answers went out for `url`, `octets` in all."""
+        url = url[:LONGEST]
         count = self._counts.get(url)
         if count is None:
-            count = self._counts[url[:LONGEST]] = [0.0, 0.0]
+            count = self._counts[url] = [0.0, 0.0]
             if len(self._counts) > MOST:
                 self._prune()
         count[0] += hits

@@ -43,6 +43,16 @@ def test_many_urls_take_no_more_than_their_room_and_the_hot_ones_stay() -> None:
     assert hottest.most(1)[0][0] == "x" * LONGEST
 
 
+def test_a_long_url_is_counted_as_any_other() -> None:
+    hottest = Hottest()
+    for _ in range(100):
+        hottest.note(b"x" * (LONGEST + 1), 3, 10)
+        hottest.note(b"y" * LONGEST, 3, 10)
+    (longer, *of_longer), (shorter, *of_shorter) = hottest.most(2)
+    assert {longer, shorter} == {"x" * LONGEST, "y" * LONGEST}
+    assert of_longer == of_shorter
+
+
 def test_a_url_has_its_host_and_no_query() -> None:
     target = parse_target(b"GET", b"/a%20b?c=d")
     assert not isinstance(target, int)
