@@ -23,10 +23,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -110,8 +110,8 @@ def parse(arguments: Sequence[str]) -> Options:
 def fill(settings: Settings, count: int, processes: int, findings: Findings) -> None:
     edges = [count * part // processes for part in range(processes + 1)]
     began = time.monotonic()
-    with ProcessPoolExecutor(processes, get_context("fork")) as pool:
-        parts = list(pool.map(partial(fill_part, settings), edges[:-1], edges[1:]))
+    with get_context("fork").Pool(processes) as pool:  # ends them when it is left early
+        parts = pool.starmap(partial(fill_part, settings), pairwise(edges))
     whole, each = time.monotonic() - began, 1e6 / count
     elapsed, used = (sum(seconds) * each for seconds in zip(*parts, strict=True))
     findings.tell("store one", f"{elapsed:.0f} µs, of which processor {used:.0f}")

@@ -40,6 +40,7 @@ def power_cuts(bench: Bench) -> None:
     """
     slot = bench.slot()
     bench.machine.body(KEPT)
+    bench.inside("sync")  # what is stored is promised some seconds later: a disk's own habit
     pads = {bench.page: b""}  # what else belongs to a site: as a whole it is there, or not
     for cut in range(bench.extent.cuts):
         asked = bench.origin.asked[KEPT]
