@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
 
 import trio
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from edgebox.cache.entry import StoredResponse
 from edgebox.cache.explain import explain_stored
 from edgebox.cache.fetching import Fetcher
 from edgebox.cache.flight import (
+    Alone,
     Ask,
     Failed,
     Fetch,
@@ -75,6 +77,7 @@ class Engine:
     ) -> None:
         self._tiers = tiers
         self._fetcher = fetcher
+        self._flights = fetcher.flights
         self._coder = Coder(tiers.weigh)
         self._purges = purges
         self.now = self._clock = clock
@@ -179,7 +182,7 @@ class Engine:
     async def _fly(self, ask: Ask) -> Response:
         """Join a flight that is under way for this, or lead one."""
         known = [kept.entry.variant for kept in ask.variants]
-        while (flight := self._fetcher.joinable(ask, known)) is not None:
+        while (flight := self._flights.joinable(ask, known)) is not None:
             outcome = await flight.wait()
             response = await self._land(outcome, ask, leads=False)
             if response is not None:
@@ -199,6 +202,8 @@ class Engine:
             self._fetcher.leave(flight)
             raise
         flight.leader_waits = False
+        if isinstance(outcome, Alone):
+            return await self.land(self._fetcher.lead(ask, alone=True), ask)
         response = await self._land(outcome, ask, leads=True)
         assert response is not None
         return response
@@ -206,11 +211,12 @@ class Engine:
     async def _land(self, outcome: Outcome, ask: Ask, leads: bool) -> Response | None:
         """The answer that a flight brought; None where a follower must ask for itself."""
         now, reason, policy = self._clock(), ask.decision.reason, ask.policy
-        collapsed = None if leads else True
+        joins = not leads or (isinstance(outcome, Shared) and outcome.borrowed)
+        collapsed = True if joins else None
         match outcome:
             case Shared() if leads or self._fits(outcome.entry, ask, now):
                 remaining = int(outcome.entry.remaining(now))
-                handling = Handling(reason, outcome.answer.status, leads, collapsed, remaining)
+                handling = Handling(reason, outcome.answer.status, not joins, collapsed, remaining)
                 response = from_spool(outcome, ask.request, handling, policy, now)
             case Renewed() if leads or self._fits(outcome.kept.entry, ask, now):
                 remaining = int(outcome.kept.entry.remaining(now))
@@ -242,7 +248,7 @@ class Engine:
                 response = await from_passed(outcome, ask.request, handling, policy.name)
             case _:
                 return None
-        self._counts[type(outcome).__name__.lower() if leads else "collapsed"] += 1
+        self._counts["collapsed" if joins else type(outcome).__name__.lower()] += 1
         return replace(response, remember=False)
 
     @staticmethod
@@ -295,14 +301,14 @@ class Engine:
 
     async def purge(self, purge: Purge) -> int:
         """Drop, or with `soft` make stale, whatever it covers; counts what was in RAM."""
-        self._purges.add(purge)
-        self._fetcher.forsake(purge)
+        self._purges.add(purge, monotonic())
+        self._flights.forsake(purge)
         return await self._tiers.purge(purge, self._clock())
 
     async def invalidate(self, purge: Purge) -> None:
         """Have whatever it covers be asked for before any further use."""
-        self._purges.add(purge)
-        self._fetcher.forsake(purge)
+        self._purges.add(purge, monotonic())
+        self._flights.forsake(purge)
         await self._tiers.invalidate(purge)
 
     async def explain(self, request: Request, policy: RoutePolicy) -> dict[str, object]:
@@ -319,7 +325,7 @@ class Engine:
     def statistics(self) -> dict[str, int]:
         return (
             dict(self._counts)
-            | self._fetcher.statistics()
+            | self._flights.statistics()
             | self._coder.statistics()
             | self._tiers.statistics()
         )

@@ -7,35 +7,36 @@ whole and nobody purged it meanwhile. Nothing partial is ever stored (RFC 9111 �
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
 import trio
 
 from edgebox.cache.answer import Answer, Instant
-from edgebox.cache.directives import parse_request
 from edgebox.cache.entry import StoredResponse, describe
-from edgebox.cache.flight import Ask, Failed, Flight, Passed, Renewed, Shared
-from edgebox.cache.purges import Purge, RecentPurges
+from edgebox.cache.flight import Alone, Ask, Failed, Flight, Passed, Renewed, Shared
+from edgebox.cache.flights import Flights, asks_anew
+from edgebox.cache.purges import RecentPurges
 from edgebox.cache.reasons import Cause, StoreReason
 from edgebox.cache.revalidate import CONDITIONS, renew, select_renewed, validation_fields
 from edgebox.cache.serving import failure_of, may_serve_stale
 from edgebox.cache.shelf import Kept
+from edgebox.cache.siblings.asking import Borrowed, Refusal
 from edgebox.cache.spool import Spool, SpoolRules
 from edgebox.cache.storing import may_store
 from edgebox.cache.tiers import Arrival, Tiers
-from edgebox.cache.vary import Variant, agree, fits
 from edgebox.http.headers import Fields, Headers
 from edgebox.http.message import StreamBroken
 from edgebox.upstream.errors import Reason, Truncated, UpstreamError
 from edgebox.upstream.incoming import Incoming
 
 CLEAN_UP = 2  # seconds
-MOST_PASSES = 10_000  # keys remembered as not worth waiting for
+FAREWELL = 0.05  # seconds for a process that ends: its sockets may go before its locks do
 
 Step = Callable[..., Awaitable[None]]
 Receive = Callable[[], Awaitable[Incoming]]
+Source = Incoming | Borrowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class FetchLimits:
 
 
 class Fetcher:
-    """Flights by key."""
+    """Begins flights and sees them through."""
 
     def __init__(
         self, tiers: Tiers, purges: RecentPurges, clock: Callable[[], Instant],
@@ -63,8 +64,7 @@ class Fetcher:
         self._limits = limits
         self._bug = bug
         self.when_stored: Callable[[Ask, Kept], None] = lambda ask, kept: None
-        self._flights: dict[bytes, list[Flight]] = {}
-        self._passes: dict[bytes, float] = {}
+        self.flights = Flights(clock)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Home of the flights, until cancelled."""
@@ -72,29 +72,9 @@ class Fetcher:
             task_status.started()
             await trio.sleep_forever()
 
-    # --- who flies with whom ----------------------------------------------------------------
-
-    def joinable(self, ask: Ask, known: Sequence[Variant]) -> Flight | None:
-        """The flight that `ask` may wait for; it was begun with a request that is alike.
-
-        `known` variants tell in which fields requests must agree (RFC 9111 §4.1). Nobody
-        waits for an answer that is known by now not to fit, or to be gone in part.
-        """
-        asked = ask.request.headers
-        if self._is_for_one(ask) or (ask.policy.rules.request_directives and _asks_anew(asked)):
-            return None
-        for flight in self._flights.get(ask.key, ()):
-            outcome = flight.outcome
-            if isinstance(outcome, Shared):
-                if outcome.spool.readable and fits(outcome.entry.variant, asked):
-                    return flight
-            elif agree(known, flight.asked, asked):
-                return flight
-        return None
-
-    def lead(self, ask: Ask) -> Flight:
+    def lead(self, ask: Ask, alone: bool = False) -> Flight:
         """Ask the upstream. Others may join, unless they are better off on their own."""
-        flight = self._begin(ask)
+        flight = self._begin(ask, alone)
         self._nursery.start_soon(self._fly, flight, ask)
         return flight
 
@@ -103,7 +83,14 @@ class Fetcher:
 
         The caller lands it and takes it off the list, or has it carried on.
         """
-        return self._begin(ask) if ask.key not in self._flights else None
+        flights = self.flights
+        if flights.has(ask.key):
+            return None
+        flight = self._begin(ask)
+        if flights.claim(flight, ask) > 0:
+            flights.remove(flight, ask)
+            return None
+        return flight
 
     def carry_on(self, flight: Flight, ask: Ask, receive: Receive, sent: Instant) -> None:
         """See a flight of `lead_nowait` through: `receive` gives the answer to what was `sent`."""
@@ -123,7 +110,7 @@ class Fetcher:
     def refresh(self, ask: Ask) -> None:
         """Renew what is stored, behind the back of a client that got it stale."""
         known = [kept.entry.variant for kept in ask.variants]
-        if self.joinable(ask, known) is None:
+        if self.flights.joinable(ask, known) is None:
             self.lead(ask).leader_waits = False
 
     def bring_in(self, ask: Ask, incoming: Incoming, answer: Answer) -> Flight:
@@ -132,61 +119,17 @@ class Fetcher:
         self._nursery.start_soon(self._guard, flight, ask, self._bring_in, incoming, answer)
         return flight
 
-    def forsake(self, purge: Purge) -> None:
-        """Nobody joins any more what was asked for before a purge that may concern it."""
-        for key in [key for key in self._flights if purge.may_cover(key)]:
-            del self._flights[key]
-
-    def statistics(self) -> dict[str, int]:
-        return {"flights": sum(map(len, self._flights.values())), "passes": len(self._passes)}
-
     @property
     def largest(self) -> int:
         """Octets of the largest answer that can be stored as things are."""
         limits = self._limits
         return limits.largest if self._tiers.has_disk else min(limits.object_size, limits.largest)
 
-    def _begin(self, ask: Ask) -> Flight:
+    def _begin(self, ask: Ask, alone: bool = False) -> Flight:
         """A new flight, on the list unless others had better not wait for it."""
         flight = Flight(ask.request.headers, self._purges.mark, self._tiers.mark())
-        flight.passing = self._is_for_one(ask)
-        if not flight.passing:
-            self._flights.setdefault(ask.key, []).append(flight)
+        self.flights.add(flight, ask, alone)
         return flight
-
-    def _is_for_one(self, ask: Ask) -> bool:
-        """Whether others had better not wait for what comes for this request.
-
-        By its own words, or because this key's last answer was one that nobody else could use.
-        Most answers to requests with Authorization are not stored (RFC 9111 §3.5).
-        """
-        asked = ask.request.headers
-        if b"authorization" in asked:
-            return True
-        if ask.policy.rules.request_directives and b"no-store" in parse_request(asked):
-            return True
-        until = self._passes.get(ask.key)
-        if until is None:
-            return False
-        if until > self._clock().steady:
-            return True
-        del self._passes[ask.key]
-        return False
-
-    def remember_pass(self, ask: Ask) -> None:
-        if len(self._passes) >= MOST_PASSES:
-            self._passes.clear()
-        self._passes[ask.key] = self._clock().steady + ask.policy.pass_for
-
-    def forget_pass(self, ask: Ask) -> None:
-        self._passes.pop(ask.key, None)
-
-    def unlist(self, flight: Flight, ask: Ask) -> None:
-        flights = self._flights.get(ask.key, [])
-        if flight in flights:
-            flights.remove(flight)
-            if not flights:
-                del self._flights[ask.key]
 
     # --- one flight -------------------------------------------------------------------------
 
@@ -203,7 +146,7 @@ class Fetcher:
             self._bug(bug)
             flight.land(Failed(UpstreamError(Reason.RESET, "internal error")))
         finally:
-            self.unlist(flight, ask)
+            self.flights.remove(flight, ask)
 
     async def _carry_on(self, flight: Flight, ask: Ask, receive: Receive, sent: Instant) -> None:
         try:
@@ -238,6 +181,8 @@ class Fetcher:
             await incoming.aclose()
             if await self._renew(flight, ask, answer):
                 return
+        elif await self._borrow(flight, ask):
+            return
         # For a first time, or after a 304 about nothing that is stored (RFC 9111 §4.3.3).
         if flight.passing and fields is None:
             # Nothing will be stored: conditions and ranges are the client's own business.
@@ -245,6 +190,42 @@ class Fetcher:
         else:
             plain = tuple(f for f in headers.fields if f[0].lower() not in CONDITIONS)
         await self._bring_in(flight, ask, *await self._send(ask, plain))
+
+    async def _borrow(self, flight: Flight, ask: Ask) -> bool:
+        """Go by what another worker is getting; False where we are to ask the upstream."""
+        siblings, asked = self.flights.siblings, ask.request.headers
+        known: set[int] = set()  # a key may pass from one to the next
+        while (holder := self.flights.claim(flight, ask)) > 0 and holder not in known:
+            assert siblings is not None
+            if ask.policy.rules.request_directives and asks_anew(asked):
+                return False
+            known.add(holder)
+            borrowed = await siblings.borrow(holder, ask.key, asked.fields)
+            if borrowed is Refusal.FOR_ONE:
+                self.flights.remember_pass(ask)
+                self.flights.remove(flight, ask)
+                flight.land(Alone())
+                return True
+            if isinstance(borrowed, Borrowed):
+                if await self._share_borrowed(flight, ask, borrowed):
+                    return True
+                await borrowed.aclose()
+            if borrowed is Refusal.GONE:
+                await trio.sleep(FAREWELL)
+        return False
+
+    async def _share_borrowed(self, flight: Flight, ask: Ask, borrowed: Borrowed) -> bool:
+        """The same as if it had come from the upstream; False where it may have been purged."""
+        answer, length, rules = borrowed.answer, borrowed.length, ask.policy.rules
+        decision = may_store(ask.request, answer, rules)
+        if not decision.reason.stores or (length is not None and length > self.largest):
+            return False
+        if self._purges.since_moment(borrowed.begun, ask.key):
+            return False
+        flight.born = min(flight.born, borrowed.born)
+        entry = describe(ask.request.headers, answer, decision.freshness, rules)
+        await self._share(flight, ask, entry, borrowed, answer)
+        return True
 
     async def _send(self, ask: Ask, fields: Fields) -> tuple[Incoming, Answer]:
         sent = self._clock()
@@ -262,7 +243,7 @@ class Fetcher:
             await self._tiers.drop(ask.key, kept)
         elif renewed.decision.stores:
             await self._tiers.replace(ask.key, kept, fresh, flight.born)
-        self.unlist(flight, ask)
+        self.flights.remove(flight, ask)
         flight.land(Renewed(fresh, renewed.decision.stores, renewed.cookies))
         return True
 
@@ -272,25 +253,26 @@ class Fetcher:
         if reason.stores and incoming.length is not None and incoming.length > self.largest:
             reason = StoreReason.TOO_LARGE
         if reason.stores and not self._has_better(ask, answer):
-            self.forget_pass(ask)
+            self.flights.forget_pass(ask)
             entry = describe(ask.request.headers, answer, decision.freshness, ask.policy.rules)
             await self._share(flight, ask, entry, incoming, answer)
             return
         if not reason.stores and reason.cause is not Cause.REQUEST:
             await self._outdate(ask, answer)
-        self.unlist(flight, ask)
+        self.flights.remove(flight, ask)
         # Nobody takes it where the leader has left: its followers ask for themselves.
         if not flight.leader_waits:
             await incoming.aclose()
         flight.land(Passed(incoming, answer, reason, flight.plain))
 
     async def _share(
-        self, flight: Flight, ask: Ask, entry: StoredResponse, incoming: Incoming, answer: Answer
+        self, flight: Flight, ask: Ask, entry: StoredResponse, incoming: Source, answer: Answer
     ) -> None:
         limit, tiers = self._limits.object_size, self._tiers
         overflow = partial(tiers.open_overflow, incoming.length)
         spool = Spool(SpoolRules(limit, tiers.room, overflow, flight.waiting))
-        flight.land(Shared(entry, spool, incoming.length, answer))
+        borrowed = isinstance(incoming, Borrowed)
+        flight.land(Shared(entry, spool, incoming.length, answer, borrowed))
         purged = partial(self._purges.since, flight.mark, ask.key, entry)
         variants = ask.policy.rules.variants
         arrival = Arrival(ask.key, entry, flight.born, variants, purged)
@@ -309,13 +291,13 @@ class Fetcher:
             with trio.move_on_after(CLEAN_UP, shield=True):
                 await tiers.abandon(spool)
                 await incoming.aclose()
-        self.unlist(flight, ask)
+        self.flights.remove(flight, ask)
         if kept is not None:
             if tiers.is_in_ram(ask.key, kept):
                 self.when_stored(ask, kept)
             await tiers.file(arrival, kept)
 
-    async def _fill(self, spool: Spool, incoming: Incoming) -> None:
+    async def _fill(self, spool: Spool, incoming: Source) -> None:
         if incoming.whole is not None:
             if incoming.whole:
                 await spool.append(incoming.whole)
@@ -340,15 +322,9 @@ class Fetcher:
     async def _outdate(self, ask: Ask, answer: Answer) -> None:
         """What came is for one client, and so will the next be; what is stored is past."""
         if failure_of(answer.status) is None:
-            self.remember_pass(ask)
+            self.flights.remember_pass(ask)
             if ask.kept is not None:
                 await self._tiers.drop(ask.key, ask.kept)
         elif ask.kept is None:
             # With something to serve in place of an error, they wait for one attempt.
-            self.remember_pass(ask)
-
-
-def _asks_anew(asked: Headers) -> bool:
-    """Whether a request wants an answer made for it, not one that was asked for before."""
-    directives = parse_request(asked)
-    return b"no-cache" in directives or directives.seconds(b"max-age") == 0
+            self.flights.remember_pass(ask)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 import trio
 from msgspec import Struct
@@ -63,12 +64,16 @@ class Ask(Struct, frozen=True):
 
 
 class Shared(Struct, frozen=True):
-    """An answer that may be stored: whoever it fits streams it."""
+    """An answer that may be stored: whoever it fits streams it.
+
+    `borrowed`: it comes from another worker, to whom the upstream sent it.
+    """
 
     entry: StoredResponse
     spool: Spool
     length: int | None
     answer: Answer
+    borrowed: bool = False
 
 
 class Renewed(Struct, frozen=True):
@@ -97,7 +102,11 @@ class Failed(Struct, frozen=True):
     error: UpstreamError
 
 
-Outcome = Shared | Renewed | Passed | Failed
+class Alone(Struct, frozen=True):
+    """Another worker got an answer for one client only: everybody asks for himself."""
+
+
+Outcome = Shared | Renewed | Passed | Failed | Alone
 
 
 class Tally:
@@ -111,22 +120,25 @@ class Tally:
 
 class Flight:
     """`asked`: the fields it was begun with; `mark`: the latest purge then; `born`: the tiers'
-    mark of that time.
+    mark of that time; `begun`: that time, by CLOCK_MONOTONIC.
 
+    `claimed`: no other worker asks the upstream for its key, see `siblings`.
     `leader_waits`: the client that asked first is still there. `waiting`: clients that have
     yet to hear of the outcome, and may want the octets from the first on. `plain`: as in Passed.
     `passing`: nobody else waits for it, since most likely nobody could use what it brings.
     """
 
     __slots__ = (
-        "_landed", "asked", "born", "leader_waits", "mark", "outcome", "passing", "plain",
-        "waiting",
+        "_landed", "asked", "begun", "born", "claimed", "leader_waits", "mark", "outcome",
+        "passing", "plain", "waiting",
     )  # fmt: skip
 
     def __init__(self, asked: Headers, mark: int, born: int = 0) -> None:
         self.asked = asked
         self.mark = mark
         self.born = born
+        self.begun = monotonic()
+        self.claimed = False
         self.outcome: Outcome | None = None
         self.leader_waits = True
         self.passing = False

@@ -74,24 +74,32 @@ def banned(text: str, soft: bool = False) -> Purge:
 class RecentPurges:
     """The last purges, numbered. `mark` is the number of the latest."""
 
-    __slots__ = ("_forgotten", "_recent", "mark")
+    __slots__ = ("_forgotten", "_forgotten_at", "_recent", "mark")
 
     def __init__(self) -> None:
-        self._recent: deque[tuple[int, Purge]] = deque()
+        self._recent: deque[tuple[int, Purge, float]] = deque()
         self._forgotten = 0
+        self._forgotten_at = 0.0
         self.mark = 0
 
-    def add(self, purge: Purge) -> None:
+    def add(self, purge: Purge, at: float) -> None:
+        """`at`: seconds by CLOCK_MONOTONIC, which all workers read alike."""
         self.mark += 1
-        self._recent.append((self.mark, purge))
+        self._recent.append((self.mark, purge, at))
         if len(self._recent) > MOST:
-            self._forgotten = self._recent.popleft()[0]
+            self._forgotten, _, self._forgotten_at = self._recent.popleft()
 
     def since(self, mark: int, key: bytes, entry: StoredResponse) -> bool:
         """Whether `entry`, asked for when `mark` was the latest, was purged before it came."""
         if mark < self._forgotten:
             return True
-        return any(number > mark and purge.covers(key, entry) for number, purge in self._recent)
+        return any(number > mark and purge.covers(key, entry) for number, purge, _ in self._recent)
+
+    def since_moment(self, began: float, key: bytes) -> bool:
+        """Whether what another worker began to fetch then may have been purged."""
+        if began <= self._forgotten_at:
+            return True
+        return any(at >= began and purge.may_cover(key) for _, purge, at in self._recent)
 
 
 def origin_of(key: bytes) -> bytes:

@@ -36,6 +36,7 @@ class Shortcut:
     ) -> None:
         self._tiers = tiers
         self._fetcher = fetcher
+        self._flights = fetcher.flights
         self._purges = purges
         self._counts = counts
 
@@ -62,7 +63,7 @@ class Shortcut:
 
     def drop(self, flight: Flight, ask: Ask) -> None:
         """It comes to nothing, before anybody could wait for it, or when all ends."""
-        self._fetcher.unlist(flight, ask)
+        self._flights.remove(flight, ask)
 
     def carry_on(self, flight: Flight, ask: Ask, receive: Receive, sent: Instant) -> None:
         """See it through in a task: `receive` gives the answer to what was `sent`."""
@@ -88,15 +89,15 @@ class Shortcut:
             remaining = int(entry.remaining(answer.received))
             purged = partial(self._purges.since, flight.mark, ask.key, entry)
             arrival = Arrival(ask.key, entry, flight.born, policy.rules.variants, purged)
-            self._fetcher.forget_pass(ask)
+            self._flights.forget_pass(ask)
             kept = self._tiers.shelve(arrival, content, beside)
             if kept is not None:
                 if self._tiers.is_in_ram(ask.key, kept):
                     self._fetcher.when_stored(ask, kept)
                 self._fetcher.file_soon(arrival, kept)
         elif reason.cause is not Cause.REQUEST:
-            self._fetcher.remember_pass(ask)
-        self._fetcher.unlist(flight, ask)
+            self._flights.remember_pass(ask)
+        self._flights.remove(flight, ask)
         self._counts["shortcuts"] += 1
         self._counts[PASSED if entry is None else SHARED] += 1
         why = reason if entry is None else None

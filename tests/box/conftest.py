@@ -270,13 +270,15 @@ def serve_app(tmp_path: Path) -> Iterator[ServeApp]:
 def before(start: Start, tmp_path: Path) -> Before:
     """Start a box before app servers: before(url, ..., route={"body_size": "1 MiB"}).
 
-    `upstream`, `route` and any other table change single keys; `more_routes` come beside it.
+    `upstream`, `route` and any other table change single keys; `more_routes` come beside it,
+    `options` on the command line.
     It logs into error.log and access.log.
     """
 
     def start_one(
-        *urls: str, more_routes: Sequence[dict[str, object]] = (), **tables: dict[str, object]
-    ) -> Box:
+        *urls: str, more_routes: Sequence[dict[str, object]] = (), options: Sequence[str] = (),
+        **tables: dict[str, object],
+    ) -> Box:  # fmt: skip
         log = {"access": str(tmp_path / "access.log"), "error": str(tmp_path / "error.log")}
         tables["upstream.app"] = {"servers": urls} | tables.pop("upstream", {})
         tables["log"] = log | {"level": "debug"} | tables.get("log", {})
@@ -287,7 +289,7 @@ def before(start: Start, tmp_path: Path) -> Before:
             lines += [f"[{table}]", *(f"{key} = {json.dumps(v)}" for key, v in keys.items())]
         file = tmp_path / "edgebox.toml"
         file.write_text("\n".join(lines))
-        return start("-c", str(file))
+        return start("-c", str(file), *options)
 
     return start_one
 

@@ -56,12 +56,12 @@ def test_a_fetch_is_concerned_by_purges_since_it_began_and_by_no_others(
     stored: StoredResponse,
 ) -> None:
     purges = RecentPurges()
-    purges.add(Purge(Scope.KEY, KEY))
+    purges.add(Purge(Scope.KEY, KEY), 1.0)
     mark = purges.mark
     assert not purges.since(mark, KEY, stored)
-    purges.add(Purge(Scope.KEY, b"http://example.com/other"))
+    purges.add(Purge(Scope.KEY, b"http://example.com/other"), 1.0)
     assert not purges.since(mark, KEY, stored)
-    purges.add(Purge(Scope.TAG, b"front"))
+    purges.add(Purge(Scope.TAG, b"front"), 1.0)
     assert purges.since(mark, KEY, stored)
     assert not purges.since(purges.mark, KEY, stored)
 
@@ -70,9 +70,9 @@ def test_what_is_older_than_memory_counts_as_purged(stored: StoredResponse) -> N
     purges = RecentPurges()
     before = purges.mark
     for _ in range(MOST):
-        purges.add(Purge(Scope.KEY, b"http://example.com/other"))
+        purges.add(Purge(Scope.KEY, b"http://example.com/other"), 1.0)
     assert not purges.since(before, KEY, stored)
-    purges.add(Purge(Scope.KEY, b"http://example.com/other"))
+    purges.add(Purge(Scope.KEY, b"http://example.com/other"), 1.0)
     assert purges.since(before, KEY, stored)
     assert not purges.since(before + 1, KEY, stored)
 
@@ -87,3 +87,19 @@ def test_what_is_older_than_memory_counts_as_purged(stored: StoredResponse) -> N
 )
 def test_origin(key: bytes, origin: bytes) -> None:
     assert origin_of(key) == origin
+
+
+def test_what_another_worker_began_before_a_purge_may_be_purged() -> None:
+    purges = RecentPurges()
+    assert not purges.since_moment(10.0, KEY)
+    purges.add(Purge(Scope.KEY, KEY), 20.0)
+    purges.add(Purge(Scope.KEY, b"http://example.com/other"), 30.0)
+    assert purges.since_moment(19.9, KEY)
+    assert purges.since_moment(20.0, KEY)  # the same moment: nobody knows which was first
+    assert not purges.since_moment(20.1, KEY)
+    purges.add(Purge(Scope.TAG, b"any"), 40.0)
+    assert purges.since_moment(30.0, KEY)  # its tags are not known yet
+    for _ in range(MOST):
+        purges.add(Purge(Scope.KEY, b"http://example.com/other"), 50.0)
+    assert purges.since_moment(40.0, KEY)  # what is forgotten may have concerned it
+    assert not purges.since_moment(41.0, KEY)

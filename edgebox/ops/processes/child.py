@@ -10,6 +10,7 @@ from __future__ import annotations
 import encodings.idna  # noqa: F401  Python wants it for each host's name, where no import is
 import faulthandler
 import gc
+import os
 import signal
 import socket
 import sys
@@ -52,6 +53,7 @@ def main() -> int:
             slot=assignment.slot,
             warm=assignment.warm,
             status=_sockets(assignment.status),
+            family=b"%d/%d" % (os.getppid(), assignment.generation),
         )
         _give_up_privileges(assignment)
         run_worker(inside(assignment.config), listeners, post)

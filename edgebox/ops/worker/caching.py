@@ -16,6 +16,9 @@ from edgebox.cache.fetching import Fetcher, FetchLimits
 from edgebox.cache.flight import RoutePolicy
 from edgebox.cache.purges import RecentPurges
 from edgebox.cache.shelf import Shelf
+from edgebox.cache.siblings.asking import Asking
+from edgebox.cache.siblings.claims import Claims
+from edgebox.cache.siblings.telling import Telling
 from edgebox.cache.tiers import Tiers
 from edgebox.config.schema import Config, Route
 from edgebox.epoch import Epoch
@@ -57,6 +60,7 @@ class Caching:
         largest = min(config.cache.largest, config.cache.dir_size // 2)
         limits = FetchLimits(config.cache.object_size, largest)
         fetcher = Fetcher(tiers, purges, self._now, limits, self._tell_bug)
+        self._flights = fetcher.flights
         self.engine = Engine(tiers, fetcher, purges, self._now)
         self.operator = Operator(self.engine, parse_networks(config.cache.purge_from))
         self._groups: dict[str, UpstreamGroup] = {}
@@ -70,6 +74,15 @@ class Caching:
             for group in self._groups.values():
                 await nursery.start(group.run)
             task_status.started()
+
+    def join(self, file: int, family: bytes) -> Telling:
+        """Ask for nothing that another worker of the `family` is asking for.
+
+        `file` is one that all of them have inherited. What comes back is to be run, so that the
+        others need not ask either.
+        """
+        self._flights.siblings = Asking(Claims(file, family), family)
+        return Telling(self._flights, family)
 
     @property
     def groups(self) -> dict[str, UpstreamGroup]:

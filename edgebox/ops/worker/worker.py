@@ -16,6 +16,7 @@ from functools import partial
 
 import trio
 
+from edgebox.cache.siblings import messages as siblings
 from edgebox.config.schema import Config
 from edgebox.epoch import Epoch
 from edgebox.express.lane import Lane
@@ -66,8 +67,8 @@ ANSWERS = 32 * MIB  # what it renders within one second
 @dataclass(frozen=True, slots=True)
 class Post:
     """What ties a worker to its supervisor: the wire and what came over it already, the pages
-    and which slot in them is its own, the file where it leaves its hot paths, and where the
-    status page is asked for."""
+    and which slot in them is its own, the file where it leaves its hot paths, where the
+    status page is asked for, and what it and the other workers of its generation are called."""
 
     wire: socket.socket
     early: bytes
@@ -75,6 +76,7 @@ class Post:
     slot: int
     warm: int
     status: Sequence[socket.socket] = ()
+    family: bytes = b""
 
 
 class Worker:
@@ -194,12 +196,25 @@ class Worker:
                     sock.close()  # so that another server can have the addresses at once
 
             wire.when_gone = drain_alone
+            self._join_siblings(nursery, post)
             await nursery.start(self._watch_signals, nursery.cancel_scope, drain)
             await nursery.start(self.serve, listeners, post.warm)
             if onlookers is not None:
                 await nursery.start(onlookers.run, post.status)
             await nursery.start(wire.run)
             wire.send_nowait({"event": "ready"})
+
+    def _join_siblings(self, nursery: trio.Nursery, post: Post) -> None:
+        """What is asked of upstreams is asked once for all workers."""
+        if not self.caching.groups or (self._config.server.workers or 1) == 1:
+            return
+        telling = self.caching.join(post.pages.fd, post.family)
+        try:
+            listener = siblings.listen()
+        except OSError as problem:
+            self.errors("warning", f"other workers cannot ask this one: {problem}")
+        else:
+            nursery.start_soon(telling.run, listener, self.admission.start)
 
     def _make_onlookers(self, post: Post) -> Onlookers:
         rules, errors = self.service.rules, self.errors
