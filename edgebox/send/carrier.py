@@ -39,8 +39,9 @@ from edgebox.send.writer import SendLimits, Sent
 LEFT = select.EPOLLERR | select.EPOLLHUP  # by the client: reported whether or not asked for
 LONG = 256 * 1024  # octets: no socket's buffer takes a file of this size whole
 PERIOD = 0.003  # seconds between two rounds of pushes, for a single transfer
-EACH = 0.00002  # and this more for every one: the more there are, the less each is in a hurry,
-SLOWEST = 0.006  # up to here
+EACH = 0.00005  # and this more for every one: the more there are, the less each is in a hurry,
+SLOWEST = 0.008  # up to here: a round costs as much again as some ten of its pushes
+HELD_SLOWEST = 0.006  # where the whole is limited: what a round sends at once is a queue
 PACED = 0.001  # and this where the whole is limited and small answers have gone in the last
 BRISK = 200  # rounds: what is sent at once is a queue that the next one waits in, for long if
 BRISK_CATCH_UP = 0.004  # the link is hardly faster than the limit
@@ -139,7 +140,8 @@ class Carrier:
         """Seconds between two rounds."""
         if self._brisk:
             return PACED
-        return min(SLOWEST, PERIOD + EACH * len(self.transfers))
+        slowest = SLOWEST if self._bandwidth.server is None else HELD_SLOWEST
+        return min(slowest, PERIOD + EACH * len(self.transfers))
 
     async def run(
         self,
