@@ -311,6 +311,13 @@ class Engine:
         self._flights.forsake(purge)
         await self._tiers.invalidate(purge)
 
+    def recall(self, key: bytes, asked: Headers) -> Kept | None:
+        """What RAM has for a GET with these fields, if it is fresh."""
+        kept = choose_kept(self._tiers.find_in_ram(key), asked)
+        if kept is None or kept.entry.invalid or kept.entry.remaining(self._clock()) <= 0:
+            return None
+        return kept
+
     async def explain(self, request: Request, policy: RoutePolicy) -> dict[str, object]:
         """What is stored for a GET, and what it would get now and why."""
         ask = await self.consider(request, policy, _fetch_nothing)

@@ -96,10 +96,12 @@ class Fetcher:
         """See a flight of `lead_nowait` through: `receive` gives the answer to what was `sent`."""
         self._nursery.start_soon(self._guard, flight, ask, self._carry_on, receive, sent)
 
-    def file_soon(self, arrival: Arrival, kept: Kept) -> None:
-        """Have what is in RAM on disk too, behind everybody's back."""
+    def file_soon(self, flight: Flight, ask: Ask, arrival: Arrival, kept: Kept) -> None:
+        """Have what is in RAM on disk too, behind everybody's back; then the flight is over."""
         if self._tiers.has_disk:
-            self._nursery.start_soon(self._file, arrival, kept)
+            self._nursery.start_soon(self._file, flight, ask, arrival, kept)
+        else:
+            self.flights.let_go(flight, ask)
 
     def leave(self, flight: Flight) -> None:
         """The client that led is gone; what was meant for it alone is given up."""
@@ -161,11 +163,13 @@ class Fetcher:
         answer = Answer(incoming.status, headers, sent, self._clock())
         await self._bring_in(flight, ask, incoming, answer)
 
-    async def _file(self, arrival: Arrival, kept: Kept) -> None:
+    async def _file(self, flight: Flight, ask: Ask, arrival: Arrival, kept: Kept) -> None:
         try:
             await self._tiers.file(arrival, kept)
         except Exception as bug:
             self._bug(bug)
+        finally:
+            self.flights.remove(flight, ask)
 
     async def _ask(self, flight: Flight, ask: Ask) -> None:
         headers = ask.request.headers
@@ -216,15 +220,13 @@ class Fetcher:
 
     async def _share_borrowed(self, flight: Flight, ask: Ask, borrowed: Borrowed) -> bool:
         """The same as if it had come from the upstream; False where it may have been purged."""
-        answer, length, rules = borrowed.answer, borrowed.length, ask.policy.rules
-        decision = may_store(ask.request, answer, rules)
-        if not decision.reason.stores or (length is not None and length > self.largest):
+        told = borrowed.told
+        if told.length is not None and told.length > self.largest:
             return False
-        if self._purges.since_moment(borrowed.begun, ask.key):
+        if self._purges.since_moment(told.begun, ask.key):
             return False
-        flight.born = min(flight.born, borrowed.born)
-        entry = describe(ask.request.headers, answer, decision.freshness, rules)
-        await self._share(flight, ask, entry, borrowed, answer)
+        flight.born = min(flight.born, told.born)
+        await self._share(flight, ask, told.entry, borrowed, borrowed.answer)
         return True
 
     async def _send(self, ask: Ask, fields: Fields) -> tuple[Incoming, Answer]:
@@ -291,7 +293,7 @@ class Fetcher:
             with trio.move_on_after(CLEAN_UP, shield=True):
                 await tiers.abandon(spool)
                 await incoming.aclose()
-        self.flights.remove(flight, ask)
+        self.flights.unlist(flight, ask)
         if kept is not None:
             if tiers.is_in_ram(ask.key, kept):
                 self.when_stored(ask, kept)

@@ -65,12 +65,20 @@ class Flights:
         self._passes.pop(ask.key, None)
 
     def remove(self, flight: Flight, ask: Ask) -> None:
-        """Nobody is to join it any more, here or in another worker; harmless when repeated."""
+        """It is over. Harmless when repeated, as are its two parts."""
+        self.unlist(flight, ask)
+        self.let_go(flight, ask)
+
+    def unlist(self, flight: Flight, ask: Ask) -> None:
+        """Nobody is to join it any more."""
         flights = self._flights.get(ask.key, [])
         if flight in flights:
             flights.remove(flight)
             if not flights:
                 del self._flights[ask.key]
+
+    def let_go(self, flight: Flight, ask: Ask) -> None:
+        """Other workers need wait for it no longer: it has come to nothing, or is on disk."""
         if flight.claimed and self.siblings is not None:
             flight.claimed = False
             self.siblings.let_go(ask.key)

@@ -79,7 +79,7 @@ class RecentPurges:
     def __init__(self) -> None:
         self._recent: deque[tuple[int, Purge, float]] = deque()
         self._forgotten = 0
-        self._forgotten_at = 0.0
+        self._forgotten_at = -1.0
         self.mark = 0
 
     def add(self, purge: Purge, at: float) -> None:

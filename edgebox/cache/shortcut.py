@@ -78,7 +78,7 @@ class Shortcut:
             return None
         policy = ask.policy
         decision = may_store(ask.request, answer, policy.rules)
-        reason, entry, remaining = decision.reason, None, None
+        reason, entry, remaining, kept = decision.reason, None, None, None
         if reason.stores and len(content) > self._fetcher.largest:
             reason = StoreReason.TOO_LARGE
         if reason.stores:
@@ -94,10 +94,12 @@ class Shortcut:
             if kept is not None:
                 if self._tiers.is_in_ram(ask.key, kept):
                     self._fetcher.when_stored(ask, kept)
-                self._fetcher.file_soon(arrival, kept)
+                self._fetcher.file_soon(flight, ask, arrival, kept)
         elif reason.cause is not Cause.REQUEST:
             self._flights.remember_pass(ask)
-        self._flights.remove(flight, ask)
+        self._flights.unlist(flight, ask)
+        if kept is None:
+            self._flights.let_go(flight, ask)
         self._counts["shortcuts"] += 1
         self._counts[PASSED if entry is None else SHARED] += 1
         why = reason if entry is None else None

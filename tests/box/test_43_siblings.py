@@ -129,6 +129,20 @@ def test_all_workers_together_ask_once(box: Box, app: App, pool: ThreadPoolExecu
     assert app.asked[path] == 1
 
 
+def test_an_app_that_answers_at_once_is_asked_once_too(
+    before: Before, app: App, pool: ThreadPoolExecutor
+) -> None:
+    """Between RAM and disk: who comes while an answer is filed gets it from who has it."""
+    box = three(before, app)
+    app.may_begin.set()
+    paths = [f"/max-age=60/449/{number}" for number in range(20)]
+    for path in paths:
+        replies = list(pool.map(lambda _, path=path: ask(box, path), range(CLIENTS)))
+        assert len({reply.body for reply in replies}) <= 2
+    # But for who looked on the disk a moment before it was there, and asked a moment after.
+    assert sum(app.asked.values()) <= 1.2 * len(paths)
+
+
 @pytest.mark.parametrize(
     ("size", "cache"), [(5_000_000, {}), (900_000, {"dir": ""})], ids=["disk", "ram"]
 )

@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 import trio
 
-from edgebox.cache.answer import Answer
+from edgebox.cache.answer import Answer, Instant
 from edgebox.cache.siblings.claims import Claims
 from edgebox.cache.siblings.messages import (
     FOR_ONE,
@@ -39,10 +39,16 @@ class Borrowed:
 
     def __init__(self, frames: Frames, told: Told) -> None:
         self._frames = frames
+        self.told = told
         self.length = told.length
-        self.begun, self.born = told.begun, told.born
-        self.answer = Answer(told.status, Headers(told.fields), told.sent, told.received)
         self.trailers: Fields = ()
+
+    @property
+    def answer(self) -> Answer:
+        """What the upstream said, as far as it is stored."""
+        entry = self.told.entry
+        received = Instant(entry.received_wall, entry.received_steady)
+        return Answer(entry.status, Headers(entry.fields), received, received)
 
     def __aiter__(self) -> Borrowed:
         return self

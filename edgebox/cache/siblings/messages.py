@@ -1,8 +1,8 @@
 """What workers say to each other about an answer that one of them is getting.
 
-A connection is for one question. Back comes the answer's head, then its octets, each in a frame of
-four octets' length before; then an empty frame and one with the trailers. Or, instead of the
-head, a refusal. Where the connection ends before, the worker has ended, or the rest will not come.
+A connection is for one question. Back comes what is `Told`, then the answer's octets, each in a
+frame of four octets' length before; then an empty frame and one with the trailers. Or a refusal.
+Where the connection ends before, the worker has ended, or the rest will not come.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import struct
 import msgspec
 import trio
 
-from edgebox.cache.answer import Instant
+from edgebox.cache.entry import StoredResponse
 from edgebox.http.headers import Fields
 
 NOTHING = b"nothing that fits"
@@ -34,19 +34,16 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """The head of an answer that may be stored: `sent` and `received` as of `Answer`.
+    """What is known of an answer that may be stored, its octets apart.
 
-    `length`: octets, where that is known. `begun`: when its fetch was, by CLOCK_MONOTONIC;
-    `born`: the disk tier's mark of that time.
+    `length`: how many these are, where that is known. `begun`: when it was asked for, by
+    CLOCK_MONOTONIC; `born`: the disk tier's mark of that time. Both are 0 where it was long ago.
     """
 
-    status: int
-    fields: Fields
-    sent: Instant
-    received: Instant
+    entry: StoredResponse
     length: int | None
-    begun: float
-    born: int
+    begun: float = 0.0
+    born: int = 0
 
 
 encode = msgspec.msgpack.encode

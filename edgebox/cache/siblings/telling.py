@@ -8,9 +8,10 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from edgebox.cache.flight import Flight, Passed, Shared
+from edgebox.cache.flight import Passed, Shared
 from edgebox.cache.flights import Flights
 from edgebox.cache.reasons import Cause
+from edgebox.cache.shelf import Kept
 from edgebox.cache.siblings.messages import (
     FOR_ONE,
     NOTHING,
@@ -20,8 +21,9 @@ from edgebox.cache.siblings.messages import (
     encode,
     peer_of,
 )
+from edgebox.cache.spool import PIECE
 from edgebox.cache.vary import fits
-from edgebox.http.headers import Headers
+from edgebox.http.headers import Fields, Headers
 from edgebox.http.message import StreamBroken
 
 BACK_OFF = 0.2  # seconds, where no descriptor is left
@@ -30,15 +32,25 @@ STALLED = 60.0  # and for a frame: who takes none for so long has more to worry 
 
 # Starts a task in a nursery, counted as one with an answer in hand: who drains waits for it.
 Start = Callable[..., None]
+# What RAM has for a key and a request's fields, if it is fresh.
+Recall = Callable[[bytes, Headers], Kept | None]
 _WRONG = (OSError, trio.BrokenResourceError, trio.TooSlowError, msgspec.MsgspecError, StreamBroken)
 
 
 class Telling:
-    """Answers questions about `flights`, those that have claimed their keys."""
+    """Answers questions about `flights`, those that have claimed their keys.
 
-    def __init__(self, flights: Flights, family: bytes) -> None:
+    A key stays claimed until the answer is on disk, where all workers find it: so long, what has
+    landed is told from RAM.
+    """
+
+    def __init__(
+        self, flights: Flights, recall: Recall, family: bytes, bug: Callable[[Exception], None]
+    ) -> None:
         self._flights = flights
+        self._recall = recall
         self._family = family
+        self._bug = bug
 
     async def run(self, listener: socket.socket, start: Start) -> None:
         """Be asked at `listener`, which this closes, until cancelled."""
@@ -60,6 +72,8 @@ class Telling:
                 await self._tell(Frames(trio.SocketStream(sock)))
             except _WRONG:
                 pass  # whoever asked sees that there is no more
+            except Exception as bug:  # nobody else is to suffer from it
+                self._bug(bug)
 
     async def _tell(self, frames: Frames) -> None:
         with trio.fail_after(GREETING):
@@ -67,38 +81,44 @@ class Telling:
         if octets is None:
             return
         question = decode_question(octets)
+        if question.family != self._family:
+            await _send(frames, NOTHING)
+            return
         asked = Headers(question.fields)
-        flight = None
-        if question.family == self._family:
-            flight = self._flights.claimed(question.key, asked)
+        flight = self._flights.claimed(question.key, asked)
         outcome = await flight.wait() if flight is not None else None
         match outcome:
-            case Shared() if outcome.spool.readable and fits(outcome.entry.variant, asked):
+            case Shared(entry, spool) if spool.readable and fits(entry.variant, asked):
                 assert flight is not None
-                await _send(frames, flight, outcome)
+                reader = spool.read()
+                told = Told(entry, outcome.length, flight.begun, flight.born)
+                try:
+                    await _send(frames, encode(told))
+                    async for octets in reader:
+                        await _send(frames, octets)
+                    await _end(frames, spool.trailers)
+                finally:
+                    await reader.aclose()
             case Passed() if outcome.reason.cause is not Cause.REQUEST:
-                await _send_in_time(frames, FOR_ONE)
+                await _send(frames, FOR_ONE)
             case _:
-                await _send_in_time(frames, NOTHING)
+                await self._tell_kept(frames, self._recall(question.key, asked))
+
+    async def _tell_kept(self, frames: Frames, kept: Kept | None) -> None:
+        if kept is None or kept.content is None:
+            await _send(frames, NOTHING)
+            return
+        await _send(frames, encode(Told(kept.entry, kept.size)))
+        for start in range(0, kept.size, PIECE):
+            await _send(frames, kept.content[start : start + PIECE])
+        await _end(frames, ())
 
 
-async def _send(frames: Frames, flight: Flight, shared: Shared) -> None:
-    answer, spool = shared.answer, shared.spool
-    told = Told(
-        answer.status, answer.headers.fields, answer.sent, answer.received, shared.length,
-        flight.begun, flight.born,
-    )  # fmt: skip
-    reader = spool.read()
-    try:
-        await _send_in_time(frames, encode(told))
-        async for octets in reader:
-            await _send_in_time(frames, octets)
-        await _send_in_time(frames, b"")
-        await _send_in_time(frames, encode(spool.trailers))
-    finally:
-        await reader.aclose()
-
-
-async def _send_in_time(frames: Frames, frame: bytes) -> None:
+async def _send(frames: Frames, frame: bytes) -> None:
     with trio.fail_after(STALLED):
         await frames.send(frame)
+
+
+async def _end(frames: Frames, trailers: Fields) -> None:
+    await _send(frames, b"")
+    await _send(frames, encode(trailers))

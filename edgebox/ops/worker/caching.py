@@ -82,7 +82,7 @@ class Caching:
         others need not ask either.
         """
         self._flights.siblings = Asking(Claims(file, family), family)
-        return Telling(self._flights, family)
+        return Telling(self._flights, self.engine.recall, family, self._tell_bug)
 
     @property
     def groups(self) -> dict[str, UpstreamGroup]:
