@@ -172,6 +172,8 @@ class Fetcher:
             self.flights.remove(flight, ask)
 
     async def _ask(self, flight: Flight, ask: Ask) -> None:
+        if await self._borrow(flight, ask):
+            return
         headers = ask.request.headers
         # Only about the variant that fits: servers that give all codings one tag would
         # vouch for one that this client cannot decode.
@@ -185,8 +187,6 @@ class Fetcher:
             await incoming.aclose()
             if await self._renew(flight, ask, answer):
                 return
-        elif await self._borrow(flight, ask):
-            return
         # For a first time, or after a 304 about nothing that is stored (RFC 9111 §4.3.3).
         if flight.passing and fields is None:
             # Nothing will be stored: conditions and ranges are the client's own business.
@@ -198,13 +198,14 @@ class Fetcher:
     async def _borrow(self, flight: Flight, ask: Ask) -> bool:
         """Go by what another worker is getting; False where we are to ask the upstream."""
         siblings, asked = self.flights.siblings, ask.request.headers
+        variants = [kept.entry.variant for kept in ask.variants]
         known: set[int] = set()  # a key may pass from one to the next
         while (holder := self.flights.claim(flight, ask)) > 0 and holder not in known:
             assert siblings is not None
             if ask.policy.rules.request_directives and asks_anew(asked):
                 return False
             known.add(holder)
-            borrowed = await siblings.borrow(holder, ask.key, asked.fields)
+            borrowed = await siblings.borrow(holder, ask.key, asked.fields, variants)
             if borrowed is Refusal.FOR_ONE:
                 self.flights.remember_pass(ask)
                 self.flights.remove(flight, ask)

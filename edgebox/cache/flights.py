@@ -45,10 +45,10 @@ class Flights:
         flights = self._flights.get(ask.key, ())
         return next((flight for flight in flights if _is_joinable(flight, known, asked)), None)
 
-    def claimed(self, key: bytes, asked: Headers) -> Flight | None:
+    def claimed(self, key: bytes, known: Sequence[Variant], asked: Headers) -> Flight | None:
         """The same for another worker, which came later: of flights that others are to wait for."""
         flights = self._flights.get(key, ())
-        return next((f for f in flights if f.claimed and _is_joinable(f, (), asked)), None)
+        return next((f for f in flights if f.claimed and _is_joinable(f, known, asked)), None)
 
     def add(self, flight: Flight, ask: Ask, alone: bool) -> None:
         """A new flight, which others may join unless they had better not wait for it."""
@@ -84,11 +84,8 @@ class Flights:
             self.siblings.let_go(ask.key)
 
     def claim(self, flight: Flight, ask: Ask) -> int:
-        """Have other workers wait for this flight; if one is before us, his pid, else 0 or less.
-
-        Not for a renewal: that is short, and what is stored says what it was.
-        """
-        if self.siblings is None or flight.passing or flight.claimed or ask.kept is not None:
+        """Have other workers wait for this flight; if one is before us, his pid, else 0 or less."""
+        if self.siblings is None or flight.passing or flight.claimed:
             return 0
         holder = self.siblings.claim(ask.key)
         flight.claimed = holder == 0

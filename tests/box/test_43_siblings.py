@@ -49,7 +49,14 @@ class Handler(QuietHandler):
         name = b"%08d" % app.number
         body = name + b"x" * (int(size) - 16) + name
         assert app.may_begin.wait(PATIENCE)
+        if self.headers.get("If-None-Match"):
+            self.send_response(304)
+            self.send_header("Cache-Control", kind)
+            self.end_headers()
+            return
         self.send_response(200)
+        if "/tagged" in self.path:
+            self.send_header("ETag", '"1"')
         self.send_header("Cache-Control", kind)
         self.send_header("Surrogate-Key", "some")
         self.send_header("Vary", "Accept-Language")
@@ -127,6 +134,24 @@ def test_all_workers_together_ask_once(box: Box, app: App, pool: ThreadPoolExecu
     # And each worker has it now.
     assert {"hit" in ask(box, path).headers["cache-status"] for _ in range(CLIENTS)} == {True}
     assert app.asked[path] == 1
+
+
+@pytest.mark.parametrize("name", ["tagged", "plain"])
+def test_what_has_grown_stale_is_asked_for_once_too(
+    box: Box, app: App, pool: ThreadPoolExecutor, name: str
+) -> None:
+    path = f"/max-age=2/449/{name}"
+    app.may_begin.set()
+    first = {reply.body for reply in pool.map(lambda _: ask(box, path), range(CLIENTS))}
+    before = app.asked[path]
+    time.sleep(3.1)
+    app.may_begin.clear()
+    waiting = ask_all(box, pool, path)
+    app.may_begin.set()
+    bodies = {each.result(PATIENCE).body for each in waiting}
+    assert app.asked[path] == before + 1
+    assert len(bodies) == 1
+    assert (bodies <= first) == (name == "tagged")
 
 
 def test_an_app_that_answers_at_once_is_asked_once_too(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 import msgspec
@@ -21,6 +22,7 @@ from edgebox.cache.siblings.messages import (
     encode,
     peer_of,
 )
+from edgebox.cache.vary import Variant
 from edgebox.http.headers import Fields, Headers
 from edgebox.upstream.errors import Reason, Truncated
 
@@ -92,15 +94,18 @@ class Asking:
         self.claim = claims.take
         self.let_go = claims.let_go
 
-    async def borrow(self, pid: int, key: bytes, fields: Fields) -> Borrowed | Refusal:
+    async def borrow(
+        self, pid: int, key: bytes, fields: Fields, known: Iterable[Variant]
+    ) -> Borrowed | Refusal:
         """What that worker is getting for a GET of `key` with these fields."""
+        question = Question(self._family, key, fields, tuple(known))
         frames = None
         try:
             frames = await _reach(pid)
             if frames is None:
                 return Refusal.GONE
             with trio.fail_after(PATIENCE):
-                await frames.send(encode(Question(self._family, key, fields)))
+                await frames.send(encode(question))
                 head = await frames.receive()
             if head in _REFUSALS:
                 return _REFUSALS[head]

@@ -15,6 +15,7 @@ import msgspec
 import trio
 
 from edgebox.cache.entry import StoredResponse
+from edgebox.cache.vary import Variant
 from edgebox.http.headers import Fields
 
 NOTHING = b"nothing that fits"
@@ -26,11 +27,15 @@ _PEER = struct.Struct("iII")  # unix(7), SO_PEERCRED: pid, uid, gid
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What comes for a GET of `key` with these fields? `family`: who may ask whom."""
+    """What comes for a GET of `key` with these fields? `family`: who may ask whom.
+
+    `known`: variants of it, which tell in what requests must be alike.
+    """
 
     family: bytes
     key: bytes
     fields: Fields
+    known: tuple[Variant, ...] = ()
 
 
 class Told(msgspec.Struct, frozen=True):

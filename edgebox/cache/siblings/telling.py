@@ -8,9 +8,10 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from edgebox.cache.flight import Passed, Shared
+from edgebox.cache.flight import Passed, Renewed, Shared
 from edgebox.cache.flights import Flights
 from edgebox.cache.reasons import Cause
+from edgebox.cache.serving import failure_of
 from edgebox.cache.shelf import Kept
 from edgebox.cache.siblings.messages import (
     FOR_ONE,
@@ -85,7 +86,7 @@ class Telling:
             await _send(frames, NOTHING)
             return
         asked = Headers(question.fields)
-        flight = self._flights.claimed(question.key, asked)
+        flight = self._flights.claimed(question.key, question.known, asked)
         outcome = await flight.wait() if flight is not None else None
         match outcome:
             case Shared(entry, spool) if spool.readable and fits(entry.variant, asked):
@@ -99,7 +100,9 @@ class Telling:
                     await _end(frames, spool.trailers)
                 finally:
                     await reader.aclose()
-            case Passed() if outcome.reason.cause is not Cause.REQUEST:
+            case Renewed(kept) if fits(kept.entry.variant, asked):
+                await self._tell_kept(frames, kept)
+            case Passed() if _is_for_one(outcome):
                 await _send(frames, FOR_ONE)
             case _:
                 await self._tell_kept(frames, self._recall(question.key, asked))
@@ -112,6 +115,11 @@ class Telling:
         for start in range(0, kept.size, PIECE):
             await _send(frames, kept.content[start : start + PIECE])
         await _end(frames, ())
+
+
+def _is_for_one(passed: Passed) -> bool:
+    """Whether nobody else need hope for better: not where it was the request, or a failure."""
+    return passed.reason.cause is not Cause.REQUEST and failure_of(passed.answer.status) is None
 
 
 async def _send(frames: Frames, frame: bytes) -> None:
