@@ -211,7 +211,7 @@ class Engine:
     async def _land(self, outcome: Outcome, ask: Ask, leads: bool) -> Response | None:
         """The answer that a flight brought; None where a follower must ask for itself."""
         now, reason, policy = self._clock(), ask.decision.reason, ask.policy
-        joins = not leads or (isinstance(outcome, Shared) and outcome.borrowed)
+        joins = not leads or (isinstance(outcome, Shared | Renewed) and outcome.borrowed)
         collapsed = True if joins else None
         match outcome:
             case Shared() if leads or self._fits(outcome.entry, ask, now):
@@ -221,7 +221,7 @@ class Engine:
             case Renewed() if leads or self._fits(outcome.kept.entry, ask, now):
                 remaining = int(outcome.kept.entry.remaining(now))
                 stored = leads and outcome.stored
-                handling = Handling(reason, 304, stored, collapsed, remaining)
+                handling = Handling(reason, outcome.status, stored, collapsed, remaining)
                 response = self._answers.render(
                     ask.key, outcome.kept, ask.request, policy, handling, now
                 )

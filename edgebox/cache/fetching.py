@@ -17,10 +17,11 @@ from edgebox.cache.answer import Answer, Instant
 from edgebox.cache.entry import StoredResponse, describe
 from edgebox.cache.flight import Alone, Ask, Failed, Flight, Passed, Renewed, Shared
 from edgebox.cache.flights import Flights, asks_anew
+from edgebox.cache.keeping import choose_kept
 from edgebox.cache.purges import RecentPurges
 from edgebox.cache.reasons import Cause, StoreReason
 from edgebox.cache.revalidate import CONDITIONS, renew, select_renewed, validation_fields
-from edgebox.cache.serving import failure_of, may_serve_stale
+from edgebox.cache.serving import Serve, failure_of, may_serve, may_serve_stale
 from edgebox.cache.shelf import Kept
 from edgebox.cache.siblings.asking import Borrowed, Refusal
 from edgebox.cache.spool import Spool, SpoolRules
@@ -196,12 +197,13 @@ class Fetcher:
         await self._bring_in(flight, ask, *await self._send(ask, plain))
 
     async def _borrow(self, flight: Flight, ask: Ask) -> bool:
-        """Go by what another worker is getting; False where we are to ask the upstream."""
+        """Go by what another worker gets or has got; False where we are to ask the upstream."""
         siblings, asked = self.flights.siblings, ask.request.headers
+        if siblings is None or flight.claimed or flight.passing:
+            return False
         variants = [kept.entry.variant for kept in ask.variants]
         known: set[int] = set()  # a key may pass from one to the next
         while (holder := self.flights.claim(flight, ask)) > 0 and holder not in known:
-            assert siblings is not None
             if ask.policy.rules.request_directives and asks_anew(asked):
                 return False
             known.add(holder)
@@ -217,7 +219,24 @@ class Fetcher:
                 await borrowed.aclose()
             if borrowed is Refusal.GONE:
                 await trio.sleep(FAREWELL)
-        return False
+        return await self._find_later(flight, ask)
+
+    async def _find_later(self, flight: Flight, ask: Ask) -> bool:
+        """Go by what has come to the disk since we looked there, before the key was ours."""
+        tiers, request = self._tiers, ask.request
+        if not tiers.has_disk or not flight.claimed:
+            return False
+        found = await (
+            tiers.find_later(ask.key, ask.variants) if ask.variants else tiers.find(ask.key)
+        )
+        kept = choose_kept(found, request.headers)
+        if kept is None:
+            return False
+        if may_serve(request, kept.entry, ask.policy.rules, self._clock()).serve is not Serve.FRESH:
+            return False
+        self.flights.remove(flight, ask)
+        flight.land(Renewed(kept, False, (), kept.entry.status, borrowed=True))
+        return True
 
     async def _share_borrowed(self, flight: Flight, ask: Ask, borrowed: Borrowed) -> bool:
         """The same as if it had come from the upstream; False where it may have been purged."""

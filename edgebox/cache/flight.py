@@ -77,11 +77,16 @@ class Shared(Struct, frozen=True):
 
 
 class Renewed(Struct, frozen=True):
-    """A 304: what is stored still holds. `cookies` are for the client that led."""
+    """A 304: what is stored still holds. `cookies` are for the client that led.
+
+    `borrowed`: another worker has stored it meanwhile, with that status.
+    """
 
     kept: Kept
     stored: bool
     cookies: Fields
+    status: int = 304
+    borrowed: bool = False
 
 
 class Passed(Struct, frozen=True):

@@ -51,15 +51,19 @@ class Shortcut:
             return None
         if key is None:
             key = primary_key(request, policy.keys)
-        found = self._tiers.find_nowait(key)
-        if found is None or found:
-            return None
         decision = may_serve(request, ServeReason.NOTHING_STORED, policy.rules, now)
         if decision.serve is not Serve.MISS or decision.reason is not ServeReason.NOTHING_STORED:
             return None
         ask = Ask(key, request, policy, fetch, (), None, decision)
         flight = self._fetcher.lead_nowait(ask)
-        return (ask, flight) if flight is not None else None
+        if flight is None:
+            return None
+        # Looked for only now: while the key is ours, no other worker stores anything.
+        found = self._tiers.find_nowait(key)
+        if found is None or found:
+            self.drop(flight, ask)
+            return None
+        return ask, flight
 
     def drop(self, flight: Flight, ask: Ask) -> None:
         """It comes to nothing, before anybody could wait for it, or when all ends."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -162,10 +163,9 @@ def test_an_app_that_answers_at_once_is_asked_once_too(
     app.may_begin.set()
     paths = [f"/max-age=60/449/{number}" for number in range(20)]
     for path in paths:
-        replies = list(pool.map(lambda _, path=path: ask(box, path), range(CLIENTS)))
-        assert len({reply.body for reply in replies}) <= 2
-    # But for who looked on the disk a moment before it was there, and asked a moment after.
-    assert sum(app.asked.values()) <= 1.2 * len(paths)
+        assert all(reply.status == 200 for reply in pool.map(partial(ask, box), [path] * CLIENTS))
+    # A disk that takes two seconds to store an answer is not waited for.
+    assert sum(app.asked.values()) <= 1.1 * len(paths)
 
 
 @pytest.mark.parametrize(
