@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import time
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from edgebox.files.statcache import TICK
 
 # Where this is set (it is in many containers), each of the hundreds of servers that tests start
 # would compile the whole package anew.
@@ -61,3 +64,13 @@ def root(tmp_path: Path) -> Path:
     (docroot / "big.bin").write_bytes(bytes(range(256)) * 6144)
     (docroot / ".secret").write_bytes(b"secret")
     return docroot
+
+
+@pytest.fixture
+def settled_root(root: Path) -> Path:
+    """`root`, its files so old that their times cannot hide a change: until then their tags vary.
+
+    For whoever compares the tags of two looks, or sends one back.
+    """
+    time.sleep(2 * TICK)
+    return root

@@ -7,25 +7,19 @@ times, of a file that is in RAM and of one that sendfile sends, so that every wa
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from edgebox.files.statcache import TICK
 from tests.box.conftest import Arena
 from tests.wire import Answer, Server, request
 
 SIZE = 100  # of a.txt
 
+pytestmark = pytest.mark.usefixtures("settled_root")
+
 ways = pytest.mark.parametrize("object_size", [SIZE, SIZE - 1], ids=["ram", "sendfile"])
-
-
-@pytest.fixture(autouse=True)
-def settled(root: Path) -> None:
-    """Files so old that their times cannot hide a change: until then their tags vary."""
-    time.sleep(2 * TICK)
 
 
 async def insist(server: Server, target: str, *fields: str) -> Answer:

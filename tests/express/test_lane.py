@@ -68,8 +68,8 @@ async def same_second(lane: Server, tasks: Server, head: bytes) -> tuple[bytes, 
 
 @pytest.mark.slow
 @given(st.lists(heads, min_size=1, max_size=4))
-async def test_the_lane_answers_as_the_tasks_do(root: Path, drawn: list[bytes]) -> None:
-    async with both(root) as (lane, tasks):
+async def test_the_lane_answers_as_the_tasks_do(settled_root: Path, drawn: list[bytes]) -> None:
+    async with both(settled_root) as (lane, tasks):
         for head in drawn:
             for _ in range(3):  # first sight, known block, known head
                 fast, plain = await same_second(lane, tasks, head)

@@ -34,6 +34,7 @@ async def test_methods(root: Path) -> None:
         assert (await server.get("/", method="BREW")).status == 501
 
 
+@pytest.mark.usefixtures("settled_root")
 async def test_validators_lead_to_304_with_the_same_fields(root: Path) -> None:
     async with serving(configure(root)) as server:
         full = await server.get("/")
@@ -51,6 +52,7 @@ async def test_validators_lead_to_304_with_the_same_fields(root: Path) -> None:
         assert both.status == 200, "If-None-Match decides (RFC 9110 §13.2.2)"
 
 
+@pytest.mark.usefixtures("settled_root")
 @pytest.mark.parametrize("name", ["a.txt", "big.bin"])
 async def test_ranges(root: Path, name: str) -> None:
     whole = (root / name).read_bytes()
@@ -135,6 +137,7 @@ async def test_a_sites_own_error_page_keeps_the_status(root: Path) -> None:
         assert (answer.status, answer.body) == (404, b"not here, friend")
 
 
+@pytest.mark.usefixtures("settled_root")
 async def test_configured_fields_are_on_200_206_and_304(root: Path) -> None:
     async with serving(
         configure(root, site={"headers": {"Cache-Control": "max-age=60"}})
