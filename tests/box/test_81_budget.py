@@ -23,7 +23,7 @@ import pytest
 
 from edgebox.config.load import load
 from edgebox.ops.sizing.sizing import size
-from edgebox.plan.family import resident, sockets
+from edgebox.plan.family import resident, resident_of, sockets
 from edgebox.plan.figures import Plan
 from tests.box.conftest import Box, Start, lack, wait_until
 from tests.wire import PATIENCE
@@ -187,6 +187,28 @@ def test_a_flood_of_slow_readers(budget: Callable[..., Budget], tmp_path: Path) 
     with socket.create_connection(("127.0.0.1", found.box.port), PATIENCE) as sock:
         sock.sendall(b"GET /small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert sock.recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+def test_what_a_crowd_took_goes_back_once_it_has_left(
+    budget: Callable[..., Budget], tmp_path: Path
+) -> None:
+    with (tmp_path / "www" / "large").open("wb") as large:
+        large.truncate(10**9)
+    box, clients = budget("2 GiB").box, 4000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, clients + 500)), hard))
+    gauges(box)
+    before = resident_of([box.worker])
+    with ExitStack() as stack:
+        for _ in range(clients):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.settimeout(PATIENCE)
+            client.connect(("127.0.0.1", box.port))
+            client.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+        wait_until(lambda: gauges(box)["connections"] >= clients)
+        assert resident_of([box.worker]) > 1.15 * before
+    wait_until(lambda: resident_of([box.worker]) < 1.1 * before, 30)
 
 
 GROUPS = Path("/sys/fs/cgroup/memory")

@@ -6,13 +6,13 @@ What needs a restart (workers, watches, a backlog) is not here: a reload brings 
 
 from __future__ import annotations
 
-import ctypes
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgebox.listen.admission import Admission
 from edgebox.listen.unsent import bound_unsent
+from edgebox.memory.heap import give_back
 from edgebox.memory.workingset import WorkingSet
 from edgebox.ops.control.jsonlines import Message
 from edgebox.ops.control.wire import Refused
@@ -46,14 +46,6 @@ class Resizer:
         if given_up >= TRIM:
             give_back()
         return {CONNECTIONS: connections, WORKING_SET: working_set, "given_up": given_up}
-
-
-def give_back() -> None:
-    """Have the C library return what is free in its heaps (malloc_trim(3); glibc only)."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError):
-        return
 
 
 def _size(message: Message, key: str, least: int, now: int) -> int:

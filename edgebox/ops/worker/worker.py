@@ -32,6 +32,7 @@ from edgebox.http.message import Request, Response
 from edgebox.listen.admission import Admission
 from edgebox.listen.sockets import begin
 from edgebox.listen.unsent import bound_unsent
+from edgebox.memory import heap
 from edgebox.memory.ledger import Ledger
 from edgebox.memory.workingset import WorkingSet
 from edgebox.observe.counters import Counters
@@ -122,6 +123,7 @@ class Worker:
         carrier = Carrier(rules.send, self.admission)
         self.service = Service(rules, self.epoch, self._respond, recorder, self.counters, carrier)
         self.front = self._make_front(config)
+        self._tide = heap.Tide()
         self.epoch.on_turn(self._turn)
         self._turn()
 
@@ -160,6 +162,9 @@ class Worker:
         self.counters.turn()
         self.service.recorder.turn(self.epoch.now)
         self._sinks[1].flush()
+        idle = 0 if isinstance(self.front, TaskPerConnection) else len(self.front.idle)
+        if self._tide.turn(idle + self.admission.tasks) is heap.Level.GONE:
+            heap.settle()
 
     async def run(self, listeners: Sequence[socket.socket], post: Post) -> None:
         """Serve until SIGTERM or SIGINT (at once) or SIGQUIT (when all are answered).

@@ -12,7 +12,7 @@ from edgebox.listen.admission import Admission
 from edgebox.memory.ledger import Ledger
 from edgebox.memory.workingset import WorkingSet
 from edgebox.ops.control.wire import Refused
-from edgebox.ops.sizing.resizing import Resizer, give_back
+from edgebox.ops.sizing.resizing import Resizer
 from edgebox.ops.sizing.sizes import sizes
 
 MIB = 1024 * 1024
@@ -73,13 +73,3 @@ async def test_what_the_supervisor_tells_is_what_a_worker_understands(resizer: R
     )
     told = await resizer.resize(dict(sizes(config)))
     assert (told["connections"], told["working_set"]) == (7, 2 * MIB)
-
-
-def test_giving_back_needs_no_particular_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    give_back()
-
-    class Other:
-        def __init__(self, _: object) -> None: ...
-
-    monkeypatch.setattr("ctypes.CDLL", Other)
-    give_back()
