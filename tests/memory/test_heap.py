@@ -1,4 +1,4 @@
-"""When a crowd is said to have left, and how a process is told to allocate."""
+"""When a crowd is said to have left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgebox.memory.heap import AFTER, CROWD, Level, Tide, allocating, c_library, give_back
+from edgebox.memory.heap import AFTER, CROWD, Level, Tide, give_back
 
 
 def levels(*counts: int) -> list[Level]:
@@ -43,29 +43,6 @@ def test_a_few_are_no_crowd(counts: list[int]) -> None:
 def test_work_is_bounded_by_who_has_left(counts: list[int]) -> None:
     left = sum(max(0, a - b) for a, b in pairwise(counts))
     assert levels(*counts).count(Level.GONE) * CROWD <= left * len(AFTER)
-
-
-def test_workers_allocate_as_the_c_library_does() -> None:
-    told = allocating({"HOME": "/"}, "glibc 2.36")
-    assert told == {
-        "HOME": "/",
-        "PYTHONMALLOC": "malloc",
-        "GLIBC_TUNABLES": "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=16",
-    }
-
-
-def test_what_the_operator_has_set_stays() -> None:
-    own = {"PYTHONMALLOC": "pymalloc", "GLIBC_TUNABLES": "glibc.malloc.arena_max=2"}
-    assert allocating(own, "glibc 2.36") == own
-
-
-@pytest.mark.parametrize("library", ["", "musl 1.2"])
-def test_another_c_library_is_left_as_it_is(library: str) -> None:
-    assert allocating({"HOME": "/"}, library) == {"HOME": "/"}
-
-
-def test_it_is_known_which_library_this_is() -> None:
-    assert c_library() == "" or c_library().split()[0] == "glibc"
 
 
 def test_giving_back_needs_no_particular_c_library(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
-from edgebox.memory.heap import allocating
-
 MODULE = "edgebox.ops.processes.child"
 # What is said to the supervisor alone.
 PRIVATE = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS",
@@ -90,9 +88,7 @@ def launch(inherited: Iterable[int]) -> tuple[subprocess.Popen[bytes], socket.so
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), *inherited),
                 process_group=0,
-                env=allocating(
-                    {name: value for name, value in os.environ.items() if name not in PRIVATE}
-                ),
+                env={name: value for name, value in os.environ.items() if name not in PRIVATE},
             )
         except BaseException:
             ours.close()
