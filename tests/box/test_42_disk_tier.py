@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 
 MIB = 1024 * 1024
 LARGE = 30 * MIB
+KILLS = 100
 
 
 def body_of(path: str, size: int) -> bytes:
@@ -186,36 +187,47 @@ def test_a_purge_reaches_the_disk_and_holds_after_a_restart(
     ]
 
 
-def test_a_box_that_is_killed_while_it_stores_never_gives_a_wrong_octet(
+@pytest.mark.timeout(900)  # a hundred boxes, a second or two each
+def test_a_box_that_is_killed_a_hundred_times_while_it_stores_never_gives_a_wrong_octet(
     app: App, before: Before
 ) -> None:
     chance = random.Random(9111)
-    paths = [f"/{size}/{n}" for n in range(6) for size in (500, 70_000, 900_000, 3 * MIB)]
+    stored: list[str] = []
     hits = 0
-    for _ in range(4):
+
+    def is_right(box: Box, path: str) -> bool:
+        """Asserts that it is; whether the cache had it."""
+        reply = ask(box, path)
+        size = int(path.split("/")[1])
+        assert reply.body == body_of(path, size)[:size], path
+        return is_hit(reply)
+
+    for number in range(KILLS):
         box = before(app.url)
+        hits += sum(is_right(box, path) for path in stored[-4:])
+        new = [f"/{size}/{number}" for size in (500, 70_000, 900_000, 2 * MIB)]
         lost = threading.Event()
 
-        def visit(share: list[str], box: Box = box, lost: threading.Event = lost) -> None:
+        def visit(paths: list[str], box: Box = box, lost: threading.Event = lost) -> None:
             with suppress(OSError, HTTPException):
                 while not lost.is_set():
-                    ask(box, chance.choice(share))
+                    for path in paths:
+                        ask(box, path)
 
-        visitors = [threading.Thread(target=visit, args=(paths[n::3],)) for n in range(3)]
+        visitors = [
+            threading.Thread(target=visit, args=(new[first:] + new[:first],)) for first in range(4)
+        ]
         for visitor in visitors:
             visitor.start()
-        time.sleep(chance.uniform(0.05, 0.4))
+        time.sleep(chance.uniform(0.005, 0.1))  # while the answers come and are written
         stop(box, signal.SIGKILL)
         lost.set()
         for visitor in visitors:
             visitor.join()
+        stored += new
     box = before(app.url)
-    for path in paths:
-        reply = ask(box, path)
-        size = int(path.split("/")[1])
-        assert reply.body == body_of(path, size)[:size], path
-        hits += is_hit(reply)
-    assert hits > 0
+    hits += sum(is_right(box, path) for path in stored)
+    assert KILLS < hits < 2 * len(stored), "all kills were too early, or all too late"
 
 
 @pytest.mark.parametrize("kind", ["unwritable", "no directory"])
